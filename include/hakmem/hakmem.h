@@ -1,0 +1,145 @@
+/* HAKMEM: a general-purpose memory allocator for Linux. Public C interface.
+ *
+ * Every function here has a twin under its standard name (malloc, free, ...)
+ * in libhakmem.so and libhakmem.a; the hak_ names reach HAKMEM also in a
+ * program whose malloc is somebody else's. A block may be given back through
+ * either family of names.
+ *
+ * Unless a line says otherwise:
+ *   sizes        are bytes; any size up to PTRDIFF_MAX may be asked for
+ *   blocks       are 16-byte aligned, contents undefined
+ *   failure      NULL with errno = ENOMEM; the heap is left as it was
+ *   threads      every function may be called from any thread at any time, in
+ *                constructors, TLS destructors, atexit handlers and between
+ *                fork and exec; none is async-signal-safe
+ *   bad pointers are reported on standard error, then SIGABRT
+ */
+#ifndef HAKMEM_H
+#define HAKMEM_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#define HAK_NOEXCEPT noexcept
+#else
+#define HAK_NOEXCEPT
+#endif
+
+#define HAK_VERSION_MAJOR 0
+#define HAK_VERSION_MINOR 1
+#define HAK_VERSION_PATCH 0
+
+#define HAK_EXPORT __attribute__((visibility("default")))
+#define HAK_ALLOCATES(...) __attribute__((malloc, warn_unused_result, alloc_size(__VA_ARGS__)))
+
+/* "major.minor.patch" of the library at run time; a static string. */
+HAK_EXPORT const char *hak_version(void) HAK_NOEXCEPT;
+
+/* --- C (ISO C17 7.22.3) -------------------------------------------------- */
+
+/* size 0 gives a unique block that must be freed. */
+HAK_EXPORT void *hak_malloc(size_t size) HAK_NOEXCEPT HAK_ALLOCATES(1);
+
+/* count * size bytes, all zero. A product that overflows is ENOMEM. */
+HAK_EXPORT void *hak_calloc(size_t count, size_t size) HAK_NOEXCEPT HAK_ALLOCATES(1, 2);
+
+/* Resizes ptr's block, moving it if need be; contents up to the smaller size
+ * are kept, and on failure ptr stays valid. ptr NULL: hak_malloc(size). size 0
+ * with a block: frees it and returns NULL, as glibc does. */
+HAK_EXPORT void *hak_realloc(void *ptr, size_t size) HAK_NOEXCEPT
+    __attribute__((warn_unused_result, alloc_size(2)));
+
+/* NULL is ignored. errno is kept. */
+HAK_EXPORT void hak_free(void *ptr) HAK_NOEXCEPT;
+
+/* alignment: a power of two, else NULL with EINVAL. size need not be a
+ * multiple of it. */
+HAK_EXPORT void *hak_aligned_alloc(size_t alignment, size_t size) HAK_NOEXCEPT HAK_ALLOCATES(2);
+
+/* --- C23 7.24.3 ----------------------------------------------------------- */
+
+/* Frees a block of malloc, calloc or realloc that was asked for with size. */
+HAK_EXPORT void hak_free_sized(void *ptr, size_t size) HAK_NOEXCEPT;
+
+/* Frees a block of aligned_alloc(alignment, size). */
+HAK_EXPORT void hak_free_aligned_sized(void *ptr, size_t alignment, size_t size) HAK_NOEXCEPT;
+
+/* --- POSIX, BSD and glibc ------------------------------------------------- */
+
+/* Returns 0 and stores the block, or EINVAL (alignment is no power of two
+ * multiple of sizeof(void *)) or ENOMEM, leaving *result and errno alone. */
+HAK_EXPORT int hak_posix_memalign(void **result, size_t alignment, size_t size) HAK_NOEXCEPT;
+
+/* As hak_aligned_alloc, but an alignment that is no power of two is rounded up
+ * to one; over half of the address space: EINVAL. */
+HAK_EXPORT void *hak_memalign(size_t alignment, size_t size) HAK_NOEXCEPT HAK_ALLOCATES(2);
+
+/* Page-aligned; pvalloc also rounds the size up to whole pages. */
+HAK_EXPORT void *hak_valloc(size_t size) HAK_NOEXCEPT HAK_ALLOCATES(1);
+HAK_EXPORT void *hak_pvalloc(size_t size) HAK_NOEXCEPT HAK_ALLOCATES(1);
+
+/* hak_realloc(ptr, count * size); an overflow is ENOMEM and ptr stays valid. */
+HAK_EXPORT void *hak_reallocarray(void *ptr, size_t count, size_t size) HAK_NOEXCEPT
+    __attribute__((warn_unused_result, alloc_size(2, 3)));
+
+/* hak_free under the name of SunOS. */
+HAK_EXPORT void hak_cfree(void *ptr) HAK_NOEXCEPT;
+
+/* Bytes that may be used in ptr's block, at least the size asked for; 0 for NULL. */
+HAK_EXPORT size_t hak_malloc_usable_size(void *ptr) HAK_NOEXCEPT;
+
+/* Gives free memory back to the kernel at once. pad, the bytes to keep ready,
+ * is taken as a hint. Returns 1 if memory was given back, else 0. */
+HAK_EXPORT int hak_malloc_trim(size_t pad) HAK_NOEXCEPT;
+
+/* Takes glibc's parameters, changes nothing, returns 1. */
+HAK_EXPORT int hak_mallopt(int param, int value) HAK_NOEXCEPT;
+
+/* glibc's summary of the heap; <malloc.h> describes the fields. arena is the
+ * memory taken for spans, hblkhd that of huge blocks, uordblks what programs
+ * hold (blocks kept in thread caches included), fordblks the rest, keepcost
+ * what hak_malloc_trim could give back. mallinfo's ints saturate at INT_MAX. */
+struct mallinfo;
+struct mallinfo2;
+HAK_EXPORT struct mallinfo hak_mallinfo(void) HAK_NOEXCEPT;
+HAK_EXPORT struct mallinfo2 hak_mallinfo2(void) HAK_NOEXCEPT;
+
+/* XML on stream in the frame of glibc's malloc_info(3). options must be 0,
+ * else -1 with EINVAL. */
+HAK_EXPORT int hak_malloc_info(int options, FILE *stream) HAK_NOEXCEPT;
+
+/* A table of the heap on standard error. */
+HAK_EXPORT void hak_malloc_stats(void) HAK_NOEXCEPT;
+
+/* --- jemalloc's non-standard calls ------------------------------------------ */
+
+/* log2 of an alignment in the low 6 bits of flags; the other bits are ignored. */
+#define HAK_LG_ALIGN(lg) ((int)(lg))
+
+/* Frees ptr, a block asked for with size under flags. */
+HAK_EXPORT void hak_sdallocx(void *ptr, size_t size, int flags) HAK_NOEXCEPT;
+
+/* The usable size that a block of size under flags would have; 0 if it could
+ * never be had. */
+HAK_EXPORT size_t hak_nallocx(size_t size, int flags) HAK_NOEXCEPT;
+
+/* --- HAKMEM's own ---------------------------------------------------------- */
+
+enum hak_stats_format { HAK_STATS_TEXT, HAK_STATS_JSON };
+
+/* Writes statistics of the heap to a file descriptor, without allocating.
+ * Returns 0, or -1 with write(2)'s errno, or EINVAL for an unknown format. */
+HAK_EXPORT int hak_stats_write(int fd, enum hak_stats_format format) HAK_NOEXCEPT;
+
+/* The value in force of an option of HAKMEM_OPTIONS as text, into buffer of
+ * capacity bytes, always terminated. Returns the length of the whole text,
+ * which is cut when it does not fit; -1 with EINVAL for an unknown name. */
+HAK_EXPORT long hak_option_get(const char *name, char *buffer, size_t capacity) HAK_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
