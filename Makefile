@@ -1,0 +1,65 @@
+# The front door. The build itself is CMakeLists.txt with the presets of CMakePresets.json;
+# each target here is a few lines, and tools/ has the rest.
+
+SECONDS ?= 60
+PREFIX ?= /usr/local
+
+.PHONY: release debug demo check asan tsan ubsan lint fuzz bench mutants install clean help
+.DEFAULT_GOAL := release
+
+## make              build/release/libhakmem.so and .a
+## make debug        build/debug/libhakmem.so: all assertions on
+release debug:
+	@tools/setup build
+	@tools/build $@ --target hakmem_shared hakmem_static
+
+## make demo         a real program under HAKMEM and under the system's allocator
+demo:
+	@tools/setup build demo
+	@tools/build release --target hakmem_shared hakmem_static
+	@bin/hakmem demo
+
+## make check        every test
+check:
+	@tools/setup build check
+	@tools/check
+
+## make asan         the tests that fit AddressSanitizer; likewise tsan, ubsan
+asan tsan ubsan:
+	@tools/setup build check
+	@tools/test $@
+
+## make lint         format, static analysis, layers, exported symbols, golden of the fast paths
+lint:
+	@tools/setup build check lint
+	@tools/lint
+
+## make fuzz SECONDS=n    every fuzzer for n seconds each
+fuzz:
+	@tools/setup build lint
+	@tools/build fuzz
+	@tests/fuzz/run build/fuzz $(SECONDS)
+
+## make bench        the micro benchmarks beside the peers
+bench:
+	@tools/setup build peers
+	@tools/build release
+	@bin/hakmem bench --suite micro
+
+## make mutants      takes out the handling of each hard case: its test must turn red
+mutants:
+	@tools/setup build check
+	@tests/mutants/run
+
+## make install PREFIX=/usr/local    library, headers, CMake package, pkg-config file, command
+install:
+	@tools/setup build
+	@tools/build release --target hakmem_shared hakmem_static
+	@tools/install "$(PREFIX)"
+
+## make clean        forgets every build
+clean:
+	@rm -rf build
+
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST)

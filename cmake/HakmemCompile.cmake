@@ -1,0 +1,62 @@
+# Flags. hakmem_warnings(target) and hakmem_sanitize(target) are for every target of the tree;
+# hakmem_allocator_flags(target) is for the allocator's own objects only.
+
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_EXTENSIONS ON)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# The whole level of optimisation is said here, so that no build type adds -O3 or -DNDEBUG.
+if(HAKMEM_DEBUG)
+  add_compile_options(-O1 -g)
+elseif(HAKMEM_SANITIZE)
+  add_compile_options(-O1 -g -fno-omit-frame-pointer)
+else()
+  add_compile_options(-O2 -g)
+endif()
+# Paths in debug information and in __FILE__ do not depend on where the tree lies.
+add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+
+function(hakmem_warnings target)
+  set(common
+      -Wall -Wextra -Wshadow -Wundef -Wpointer-arith -Wcast-qual -Wwrite-strings -Wvla
+      -Wmissing-declarations -Wimplicit-fallthrough -Wformat=2 -Wdouble-promotion
+      -Wconversion -Wno-sign-conversion)
+  set(c_only -Wstrict-prototypes -Wold-style-definition -Wmissing-prototypes -Wnested-externs)
+  set(gcc_only -Wlogical-op -Wduplicated-cond -Wduplicated-branches -Wtrampolines)
+  target_compile_options(
+    ${target}
+    PRIVATE ${common}
+            $<$<COMPILE_LANGUAGE:C>:${c_only}>
+            $<$<C_COMPILER_ID:GNU>:${gcc_only}>
+            $<$<BOOL:${HAKMEM_WERROR}>:-Werror>)
+endfunction()
+
+function(hakmem_sanitize target)
+  if(HAKMEM_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${HAKMEM_SANITIZE}
+                                             -fno-sanitize-recover=all)
+    target_link_options(${target} PUBLIC -fsanitize=${HAKMEM_SANITIZE})
+  endif()
+endfunction()
+
+function(hakmem_allocator_flags target)
+  target_compile_options(
+    ${target}
+    PRIVATE
+      -fvisibility=hidden
+      -ftls-model=initial-exec
+      -fno-plt
+      -fno-semantic-interposition
+      -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free
+      -fno-builtin-aligned_alloc -fno-builtin-posix_memalign -fno-builtin-memalign
+      # C++ exceptions (a new_handler's, or thread cancellation's) pass through our frames.
+      -fexceptions -fasynchronous-unwind-tables
+      $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
+      # endbr64 in front of malloc and free costs more than it protects in a leaf of this size.
+      $<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},x86_64>:-fcf-protection=none>)
+  target_compile_definitions(${target} PUBLIC HAK_DEBUG=$<BOOL:${HAKMEM_DEBUG}>)
+endfunction()

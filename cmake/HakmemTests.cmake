@@ -1,0 +1,18 @@
+# Every folder of tests/ with a CMakeLists.txt is a suite. Tests are named suite.test, and a sanitizer
+# build has only the suites that reach the allocator through its hak_ names.
+
+set(HAKMEM_PYTHON ${PROJECT_SOURCE_DIR}/.venv/bin/python)
+
+set(suites ${HAKMEM_SUITES})
+if(NOT suites)
+  set(suites unit model stress)
+  if(NOT HAKMEM_SANITIZE)
+    list(APPEND suites abi death process programs install)
+  endif()
+endif()
+
+foreach(suite IN LISTS suites)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/tests/${suite}/CMakeLists.txt)
+    add_subdirectory(tests/${suite})
+  endif()
+endforeach()
