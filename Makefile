@@ -16,7 +16,7 @@ release debug:
 ## make demo         a real program under HAKMEM and under the system's allocator
 demo:
 	@tools/setup build demo
-	@tools/build release --target hakmem_shared hakmem_static
+	@tools/build release --target hakmem_shared hakmem_static lab_tools
 	@bin/hakmem demo
 
 ## make check        every test
@@ -43,7 +43,7 @@ fuzz:
 ## make bench        the micro benchmarks beside the peers
 bench:
 	@tools/setup build peers
-	@tools/build release
+	@tools/build release --target hakmem_shared hakmem_static lab_tools
 	@bin/hakmem bench --suite micro
 
 ## make mutants      takes out the handling of each hard case: its test must turn red
@@ -54,7 +54,7 @@ mutants:
 ## make install PREFIX=/usr/local    library, headers, CMake package, pkg-config file, command
 install:
 	@tools/setup build
-	@tools/build release --target hakmem_shared hakmem_static
+	@tools/build release --target hakmem_shared hakmem_static lab_tools
 	@tools/install "$(PREFIX)"
 
 ## make clean        forgets every build
