@@ -17,6 +17,8 @@ elseif(HAKMEM_SANITIZE)
 else()
   add_compile_options(-O2 -g)
 endif()
+# Sized delete is C++14, but clang has it only on request.
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsized-deallocation>)
 # Paths in debug information and in __FILE__ do not depend on where the tree lies.
 add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 

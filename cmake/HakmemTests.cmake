@@ -5,9 +5,9 @@ set(HAKMEM_PYTHON ${PROJECT_SOURCE_DIR}/.venv/bin/python)
 
 set(suites ${HAKMEM_SUITES})
 if(NOT suites)
-  set(suites unit model stress)
+  set(suites unit abi model stress)
   if(NOT HAKMEM_SANITIZE)
-    list(APPEND suites abi death process programs install)
+    list(APPEND suites death process programs lab install)
   endif()
 endif()
 

@@ -54,10 +54,11 @@ def defined_names(table: SymbolTableSection) -> set[str]:
 
 
 def list_faults(where: str, names: set[str], listed: set[str]) -> Iterator[str]:
-    for name in sorted(names - listed):
-        yield f"{where} shows {name}, which is not in {LIST.relative_to(ROOT)}"
-    for name in sorted(listed - names):
-        yield f"{where} does not define {name}, which {LIST.relative_to(ROOT)} promises"
+    file = LIST.relative_to(ROOT)
+    if names - listed:
+        yield f"{where} shows names that are not in {file}: {' '.join(sorted(names - listed))}"
+    if listed - names:
+        yield f"{where} lacks names of {file}: {' '.join(sorted(listed - names))}"
 
 
 def segment_faults(elf: ELFFile) -> Iterator[str]:

@@ -15,6 +15,7 @@ run, and each different path that the sizes take is listed.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import subprocess
@@ -130,7 +131,7 @@ class Image:
 
 
 @dataclass
-class Path_:
+class HitPath:
     """One sequence of executed instructions."""
 
     instructions: list[capstone.CsInsn]
@@ -227,8 +228,18 @@ def kinds_of(insn: capstone.CsInsn, machine: str) -> Iterator[str]:
             yield kind
 
 
-def record(library: Path, tracer: Path) -> dict[tuple[str, int], tuple[tuple[str, int], ...]]:
-    """For each call and size, (file, address) of every instruction; the shortest of the repeats."""
+# What one call executed: (file, address) of each instruction; and that for each (call, size).
+Trace = tuple[tuple[str, int], ...]
+Traces = dict[tuple[str, int], Trace]
+
+
+@functools.cache
+def image_of(file: str) -> Image:
+    return Image(Path(file))
+
+
+def record(library: Path, tracer: Path) -> Traces:
+    """Runs every size; of the repeats of a call, the shortest counts."""
     sizes = [str(size) for size in SMALL + MIDDLE]
     environment = {k: v for k, v in os.environ.items() if k not in ("HAKMEM_OPTIONS", "LD_PRELOAD")}
     run = subprocess.run(
@@ -241,7 +252,7 @@ def record(library: Path, tracer: Path) -> dict[tuple[str, int], tuple[tuple[str
     )
     if run.returncode != 0:
         sys.exit(f"fast_path: {tracer.name} could not record {library}:\n{run.stderr}")
-    traces: dict[tuple[str, int], tuple[tuple[str, int], ...]] = {}
+    traces: Traces = {}
     for line in run.stdout.splitlines():
         call, size, *places = line.split()
         steps = tuple(
@@ -253,24 +264,19 @@ def record(library: Path, tracer: Path) -> dict[tuple[str, int], tuple[tuple[str
     return traces
 
 
-def paths_of(
-    group: Group, traces: dict[tuple[str, int], tuple[tuple[str, int], ...]]
-) -> list[Path_]:
+def paths_of(group: Group, traces: Traces) -> list[HitPath]:
     """The different paths of a group's sizes."""
-    images: dict[str, Image] = {}
-    found: dict[tuple[tuple[str, int], ...], list[int]] = defaultdict(list)
+    found: dict[Trace, list[int]] = defaultdict(list)
     for size in group.sizes:
         found[traces[group.call, size]].append(size)
     paths = []
     for steps, sizes in found.items():
-        for file, _ in steps:
-            images.setdefault(file, Image(Path(file)))
-        instructions = [images[file].instruction_at(address) for file, address in steps]
-        paths.append(Path_(instructions, images[steps[0][0]], sizes))
+        instructions = [image_of(file).instruction_at(address) for file, address in steps]
+        paths.append(HitPath(instructions, image_of(steps[0][0]), sizes))
     return paths
 
 
-def faults_of(group: Group, path: Path_, compiler: str) -> list[str]:
+def faults_of(group: Group, path: HitPath, compiler: str) -> list[str]:
     counts = path.counts()
     faults = [f"{counts[kind]} {kind}, allowed: none" for kind in NEVER if counts[kind]]
     # The limits are for gcc on x86-64; elsewhere the golden file alone guards the length.
@@ -285,7 +291,7 @@ def describe(sizes: list[int]) -> str:
     return "sizes " + ", ".join(map(str, sizes))
 
 
-def golden_text(image: Image, groups: dict[Group, list[Path_]]) -> str:
+def golden_text(image: Image, groups: dict[Group, list[HitPath]]) -> str:
     lines = [
         f"# What a hit executes, compiled by {image.compiler} for {image.machine}.",
         "# Written by tools/fast_path.py --update; read the diff before committing it.",
@@ -298,7 +304,7 @@ def golden_text(image: Image, groups: dict[Group, list[Path_]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def print_table(groups: dict[Group, list[Path_]], compiler: str) -> int:
+def print_table(groups: dict[Group, list[HitPath]], compiler: str) -> int:
     """Prints every path's counts; returns how many break a limit."""
     header = f"{'path':<22}" + "".join(f"{kind:>14}" for kind in COUNTED) + "  limits"
     print(header)
@@ -331,7 +337,7 @@ def main() -> int:
     library = arguments.library.resolve()
     traces = record(library, arguments.tracer or library.parent / "trace_calls")
     groups = {group: paths_of(group, traces) for group in GROUPS}
-    image = Image(library)
+    image = image_of(str(library))
     elsewhere = {str(p.image.path) for paths in groups.values() for p in paths} - {str(library)}
     if elsewhere:
         sys.exit(f"fast_path: the calls went to {', '.join(sorted(elsewhere))}, not to {library}")
