@@ -7,7 +7,7 @@ set(suites ${HAKMEM_SUITES})
 if(NOT suites)
   set(suites unit abi model stress)
   if(NOT HAKMEM_SANITIZE)
-    list(APPEND suites death process programs lab install)
+    list(APPEND suites death process programs golden lab install)
   endif()
 endif()
 
