@@ -55,7 +55,7 @@ mutants:
 install:
 	@tools/setup build
 	@tools/build release --target hakmem_shared hakmem_static lab_tools
-	@tools/install "$(PREFIX)"
+	@cmake --install build/release --prefix "$(abspath $(PREFIX))"
 
 ## make clean        forgets every build
 clean:

@@ -24,7 +24,7 @@ add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 
 function(hakmem_warnings target)
   set(common
-      -Wall -Wextra -Wshadow -Wundef -Wpointer-arith -Wcast-qual -Wwrite-strings -Wvla
+      -Wall -Wextra -Wshadow -Wundef -Wpointer-arith -Wwrite-strings -Wvla
       -Wmissing-declarations -Wimplicit-fallthrough -Wformat=2 -Wdouble-promotion
       -Wconversion -Wno-sign-conversion)
   set(c_only -Wstrict-prototypes -Wold-style-definition -Wmissing-prototypes -Wnested-externs)

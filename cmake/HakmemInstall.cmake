@@ -22,6 +22,13 @@ file(RELATIVE_PATH from_pc_to_include ${pkgconfig_dir} ${CMAKE_INSTALL_FULL_INCL
 configure_file(cmake/hakmem.pc.in ${PROJECT_BINARY_DIR}/hakmem.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/hakmem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+# The command looks for its Python code in ../share/hakmem.
+install(PROGRAMS bin/hakmem DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY lab DESTINATION ${CMAKE_INSTALL_DATADIR}/hakmem
+        PATTERN "__pycache__" EXCLUDE
+        PATTERN ".*_cache" EXCLUDE
+        PATTERN "target" EXCLUDE)
+
 if(EXISTS ${PROJECT_SOURCE_DIR}/docs/man)
   install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} FILES_MATCHING PATTERN "*.[1-8]")
 endif()

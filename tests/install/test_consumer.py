@@ -121,3 +121,16 @@ def test_headers_compile_alone(prefix: Path, tmp_path: Path) -> None:
             source.write_text(f"#include <{header.relative_to(prefix / 'include')}>\n")
             warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
             run([compiler, *warnings, "-I", prefix / "include", "-fsyntax-only", source])
+
+
+def test_command(prefix: Path, tmp_path: Path) -> None:
+    """The installed command finds the installed library (its Python packages are the checkout's)."""
+    (tmp_path / "hakmem").mkdir()
+    (tmp_path / "hakmem" / "venv").symlink_to(HERE.parent.parent / ".venv")
+    statistics = tmp_path / "statistics.json"
+    run(
+        [prefix / "bin" / "hakmem", "run", "--", "sort", HERE / "test_consumer.py"],
+        XDG_DATA_HOME=str(tmp_path),
+        HAKMEM_OPTIONS=f"stats=exit:json,stats_file={statistics}",
+    )
+    assert json.loads(statistics.read_text())["blocks_taken"] > 0
