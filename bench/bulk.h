@@ -1,0 +1,57 @@
+/* bulk_fifo, bulk_lifo, bulk_random: two million blocks of 48 bytes are taken,
+ * then all are given back, in an order that is the driver's name.
+ *
+ * What a compiler's syntax tree or a table of records does. It shows the way of
+ * blocks in bulk, far beyond what a thread's cache holds: refill, flush, and how
+ * the allocator finds a block's home when many pass in a row. The order of the
+ * frees decides whether neighbours come home together. The first rounds, which
+ * also fault the memory in, are not measured. One operation is a malloc and its
+ * free.
+ */
+#ifndef BENCH_BULK_H
+#define BENCH_BULK_H
+
+#include "support/driver.h"
+#include "support/random.h"
+
+#include <stdlib.h>
+
+enum { BULK_BLOCKS = 2000000, BULK_BLOCK_BYTES = 48, BULK_WARM_ROUNDS = 2 };
+
+/* order[i] is the block that is given back i-th. */
+static uint64_t bulk_round(void **blocks, const uint32_t *order, uint64_t tag) {
+    for (uint32_t i = 0; i < BULK_BLOCKS; i++) {
+        blocks[i] = driver_check(malloc(BULK_BLOCK_BYTES));
+        driver_touch(blocks[i], BULK_BLOCK_BYTES, tag + i);
+    }
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < BULK_BLOCKS; i++) {
+        void *block = blocks[order[i]];
+        /* Weighted by its place, so that a block given back out of turn would show. */
+        sum += driver_first_word(block) * (i | 1u);
+        free(block);
+    }
+    return sum;
+}
+
+static int bulk_main(const char *name, void (*fill_order)(uint32_t *order), uint32_t rounds) {
+    void **blocks = driver_table(BULK_BLOCKS * sizeof *blocks);
+    uint32_t *order = driver_table(BULK_BLOCKS * sizeof *order);
+    fill_order(order);
+
+    uint64_t sum = 0;
+    for (uint32_t round = 0; round < BULK_WARM_ROUNDS; round++) {
+        sum += bulk_round(blocks, order, round);
+    }
+    struct driver_result result = {.benchmark = name, .ops = (uint64_t)rounds * BULK_BLOCKS};
+    result.start_ns = driver_now_ns();
+    for (uint32_t round = 0; round < rounds; round++) {
+        sum += bulk_round(blocks, order, round);
+    }
+    result.end_ns = driver_now_ns();
+    result.checksum = sum;
+    driver_print(&result);
+    return 0;
+}
+
+#endif

@@ -1,0 +1,46 @@
+"""Options as people type them, put into the form that programs want."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from hakmem_lab.errors import LabError
+
+PROFILES = ("speed", "balanced", "lean")
+
+
+def allocator_options(profile: str | None, settings: Sequence[str]) -> str:
+    """The value of HAKMEM_OPTIONS: name=value pairs separated by commas."""
+    pairs = []
+    if profile is not None:
+        if profile not in PROFILES:
+            raise LabError(f"there is no profile '{profile}'; there are: {', '.join(PROFILES)}")
+        pairs.append(f"profile={profile}")
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not name or not equals:
+            raise LabError(f"--set takes name=value, not '{setting}'")
+        pairs.append(f"{name}={_escaped(value)}")
+    return ",".join(pairs)
+
+
+def _escaped(value: str) -> str:
+    """A comma separates options, so one inside a value is written with a backslash."""
+    return value.replace(",", "\\,")
+
+
+def variables_of(listed: Sequence[str]) -> dict[str, str]:
+    """--env NAME=VALUE sets a variable; --env NAME takes it from the caller."""
+    variables = {}
+    for item in listed:
+        name, equals, value = item.partition("=")
+        if equals:
+            variables[name] = value
+        elif name in os.environ:
+            variables[name] = os.environ[name]
+        else:
+            raise LabError(f"--env {name}: there is no such variable here")
+        if name in ("LD_PRELOAD", "LD_AUDIT", "LAB_WITNESS"):
+            raise LabError(f"--env {name}: the lab sets that itself")
+    return variables

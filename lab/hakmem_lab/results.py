@@ -1,0 +1,103 @@
+"""README's tables, made from the results that are kept in docs/results.
+
+A table stands between two comments; what is between them is replaced:
+
+    <!-- results micro ns_per_op -->       medians, a row for each benchmark
+    <!-- results sqlite -->                one program, a row for each allocator
+    ...
+    <!-- end of results -->
+
+`micro` is docs/results/micro.json. The figures, the machine and the command under the table all
+come from that file, so a table cannot say what was not measured.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hakmem_lab import machine, report, tables
+from hakmem_lab.errors import LabError
+from hakmem_lab.report import View
+from hakmem_lab.suites import in_order
+
+_END = "<!-- end of results -->"
+_BLOCK = re.compile(
+    r"(?P<begin><!-- results (?P<name>[\w.-]+)(?: (?P<metric>\w+))? -->\n).*?(?P<end>"
+    + re.escape(_END)
+    + ")",
+    re.DOTALL,
+)
+_ROW_METRICS = ("wall_s", "cpu_s", "peak_rss_bytes", "page_faults")
+
+
+def render(text: str, results: Path) -> str:
+    """The text with every marked table made anew from the folder of results."""
+    if not _BLOCK.search(text):
+        raise LabError("there is no table to make: no line '<!-- results NAME METRIC -->'")
+
+    def replacement(found: re.Match[str]) -> str:
+        view = View(report.read(results / f"{found['name']}.json"))
+        rows = _grid(view, found["metric"]) if found["metric"] else _programs(view)
+        return f"{found['begin']}{rows}\n{_caption(view)}\n{found['end']}"
+
+    return _BLOCK.sub(replacement, text)
+
+
+def _markdown(header: list[str], rows: list[list[str]]) -> str:
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [header, rule, *rows])
+
+
+def _grid(view: View, metric: str) -> str:
+    if metric not in report.UNITS:
+        raise LabError(f"there is no metric '{metric}'; there are: {', '.join(report.UNITS)}")
+    allocators = view.allocators()
+    rows = [
+        [benchmark, *tables.grid_cells(view, benchmark, allocators, metric, "markdown")]
+        for benchmark in in_order(view.benchmarks())
+    ]
+    unit = {"ns_per_op": "ns per operation", "peak_rss_bytes": "peak MiB"}.get(metric, metric)
+    return _markdown([unit, *allocators], rows)
+
+
+def _programs(view: View) -> str:
+    rows = []
+    for benchmark in view.benchmarks():
+        for allocator in view.allocators():
+            estimates = [view.result(benchmark, allocator, metric) for metric in _ROW_METRICS]
+            cells = [
+                "–" if estimate is None else tables.figure(estimate.value, metric)
+                for estimate, metric in zip(estimates, _ROW_METRICS, strict=True)
+            ]
+            rows.append([allocator, *cells])
+    return _markdown(["allocator", *(tables.TITLES[metric] for metric in _ROW_METRICS)], rows)
+
+
+def _caption(view: View) -> str:
+    content = view.content
+    date = str(content["created"])[:10]
+    lines = [
+        f"Medians of {content['runs']} interleaved runs, {date}, "
+        f"{machine.sentence(content['machine'])}. Again with: `{content['command']}`"
+    ]
+    if content["missing"]:
+        lines.append(f"Missing: {', '.join(content['missing'])}.")
+    failed = [f"{row['benchmark']} under {row['allocator']}" for row in content["failed"]]
+    if failed:
+        lines.append(f"Failed: {', '.join(failed)}.")
+    return "  \n".join(lines)
+
+
+def update(page: Path, results: Path, check: bool) -> bool:
+    """Makes the tables of a page anew; with check, only tells whether they are as they should be.
+
+    Returns whether the page was already right."""
+    try:
+        before = page.read_text(encoding="utf-8")
+    except OSError as error:
+        raise LabError(f"cannot read {page}: {error.strerror}") from None
+    after = render(before, results)
+    if not check and after != before:
+        page.write_text(after, encoding="utf-8")
+    return after == before

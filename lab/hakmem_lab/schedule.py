@@ -1,0 +1,124 @@
+"""Many runs, interleaved.
+
+A machine is not the same machine for ten minutes: clocks change, neighbours come and go. If all
+runs of one allocator were followed by all runs of the next, that drift would look like a
+difference. So the runs go in rounds; each round has every benchmark once, and each benchmark every
+allocator once, in an order that is drawn anew. The first rounds are a warm-up, whose figures are
+dropped but whose proofs are not: a wrong library or a wrong checksum ends things early.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from hakmem_lab.errors import RunError
+
+Key = tuple[str, str]  # benchmark, allocator
+Metrics = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One benchmark under one allocator; once() runs it one time."""
+
+    benchmark: str
+    allocator: str
+    once: Callable[[], Metrics]
+
+    @property
+    def key(self) -> Key:
+        return (self.benchmark, self.allocator)
+
+
+@dataclass
+class Samples:
+    """What the runs showed: for each benchmark and allocator, each metric's samples in order."""
+
+    values: dict[Key, dict[str, list[float]]] = field(default_factory=dict)
+    failures: dict[Key, str] = field(default_factory=dict)
+
+    def add(self, key: Key, metrics: Metrics) -> None:
+        samples = self.values.setdefault(key, defaultdict(list))
+        for metric, value in metrics.items():
+            samples[metric].append(value)
+
+    def fail(self, key: Key, reason: str) -> None:
+        """A failed pair has no samples: half of them could be of another program."""
+        self.failures[key] = reason
+        self.values.pop(key, None)
+
+    def of(self, benchmark: str, allocator: str, metric: str) -> list[float] | None:
+        return self.values.get((benchmark, allocator), {}).get(metric)
+
+
+def orders(
+    benchmarks: Sequence[str], tasks: Iterable[Task], rounds: int, seed: int
+) -> list[list[Task]]:
+    """The order of the tasks in each round."""
+    generator = random.Random(seed)
+    by_benchmark: dict[str, list[Task]] = {name: [] for name in benchmarks}
+    for task in tasks:
+        by_benchmark[task.benchmark].append(task)
+    plan = []
+    for _ in range(rounds):
+        order: list[Task] = []
+        for name in generator.sample(list(by_benchmark), len(by_benchmark)):
+            order += generator.sample(by_benchmark[name], len(by_benchmark[name]))
+        plan.append(order)
+    return plan
+
+
+def interleave(
+    tasks: Sequence[Task], runs: int, warmup: int, seed: int, console: Console
+) -> Samples:
+    """Runs every task warmup + runs times. One that fails is dropped with its samples and told in
+    failures, and the others go on; an error other than RunError ends everything."""
+    benchmarks = list(dict.fromkeys(task.benchmark for task in tasks))
+    plan = orders(benchmarks, tasks, warmup + runs, seed)
+    samples = Samples()
+    with _progress(console) as progress:
+        bar = progress.add_task("", total=len(tasks) * len(plan))
+        for number, order in enumerate(plan):
+            stage = "warm-up" if number < warmup else f"run {number - warmup + 1} of {runs}"
+            for task in order:
+                progress.update(bar, description=f"{stage}: {task.benchmark}, {task.allocator}")
+                _run_one(task, samples, number >= warmup)
+                progress.advance(bar)
+    return samples
+
+
+def _run_one(task: Task, samples: Samples, keep: bool) -> None:
+    if task.key in samples.failures:
+        return
+    try:
+        metrics = task.once()
+    except RunError as error:
+        samples.fail(task.key, str(error))
+        return
+    if keep:
+        samples.add(task.key, metrics)
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )

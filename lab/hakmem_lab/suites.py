@@ -1,0 +1,123 @@
+"""The built-in benchmarks: names, the drivers behind them, and which allocators fit.
+
+A driver (bench/*.c) prints one line of JSON; its checksum must be the same under every allocator.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hakmem_lab import paths
+from hakmem_lab.errors import LabError, RunError
+from hakmem_lab.measure import Allocator, Command, Run
+from hakmem_lab.schedule import Samples
+
+STUB = "stub"
+DRIVER_TIMEOUT_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    name: str
+    driver: str
+    arguments: tuple[str, ...] = ()
+    # The do-nothing limit hands out blocks that are still in use. It is left out where that
+    # measures another program: contents that matter, or live blocks beyond the caches.
+    stub: bool = True
+
+    def command(self) -> Command:
+        words = (str(paths.tool(self.driver)), *self.arguments)
+        return Command(words, timeout_seconds=DRIVER_TIMEOUT_SECONDS, watch=False)
+
+    def fits(self, allocator: str) -> bool:
+        return self.stub or allocator != STUB
+
+
+_PAIR_SIZES = (16, 64, 256, 1024, 8192, 65536, 1048576)
+_CACHED_SLOTS = (256, 400, 4096)
+_LARGE_SLOTS = (65536, 1000000)
+
+SUITES: dict[str, tuple[Benchmark, ...]] = {
+    "micro": (
+        *(Benchmark(f"pair_{size}", "pair", (str(size),)) for size in _PAIR_SIZES),
+        *(Benchmark(f"random_mixed_{n}", "random_mixed", (str(n),)) for n in _CACHED_SLOTS),
+        *(
+            Benchmark(f"random_mixed_{n}", "random_mixed", (str(n),), stub=False)
+            for n in _LARGE_SLOTS
+        ),
+        Benchmark("bulk_fifo", "bulk_fifo", stub=False),
+        Benchmark("bulk_lifo", "bulk_lifo", stub=False),
+        Benchmark("bulk_random", "bulk_random", stub=False),
+        Benchmark("mid_mixed", "mid_mixed"),
+        Benchmark("realloc_grow", "realloc_grow", stub=False),
+        Benchmark("calloc_large", "calloc_large", stub=False),
+        Benchmark("aligned_mixed", "aligned_mixed"),
+    ),
+}
+
+
+def select(suite: str, only: Sequence[str]) -> list[Benchmark]:
+    """The benchmarks of a suite, or those of it that are named."""
+    benchmarks = SUITES[suite]
+    known = [benchmark.name for benchmark in benchmarks]
+    unknown = [name for name in only if name not in known]
+    if unknown:
+        raise LabError(
+            f"suite {suite} has no benchmark {', '.join(unknown)}; it has: {', '.join(known)}"
+        )
+    return [benchmark for benchmark in benchmarks if not only or benchmark.name in only]
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names as the suites list them; others after them, as they came."""
+    listed = [benchmark.name for suite in SUITES.values() for benchmark in suite]
+    names = list(names)
+    rank = {name: number for number, name in enumerate(listed)}
+    return sorted(names, key=lambda name: rank.get(name, len(listed)))
+
+
+class Checksums:
+    """What the drivers summed up, which must be the same under every allocator."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, dict[str, str]] = {}
+
+    def add(self, benchmark: str, allocator: str, checksum: str) -> None:
+        if allocator == STUB:
+            return
+        first = self._seen.setdefault(benchmark, {}).setdefault(allocator, checksum)
+        if checksum != first:
+            raise RunError(
+                f"the checksum was {first} and is now {checksum}: contents of blocks were lost"
+            )
+
+    def judge(self, samples: Samples) -> None:
+        """Turns the samples of an allocator that stands alone with its checksum into a failure."""
+        for benchmark, seen in self._seen.items():
+            expected, _ = Counter(seen.values()).most_common(1)[0]
+            for allocator, checksum in seen.items():
+                if checksum != expected:
+                    samples.fail(
+                        (benchmark, allocator),
+                        f"the checksum is {checksum}, under the others {expected}: it did not "
+                        "keep what was written into its blocks",
+                    )
+
+
+def driver_metrics(
+    benchmark: Benchmark, allocator: Allocator, run: Run, checksums: Checksums
+) -> dict[str, float]:
+    """The launcher's metrics, and the driver's own where they are nearer to the point."""
+    try:
+        line = json.loads(run.stdout)
+        own = {name: float(line[name]) for name in ("ns_per_op", "peak_rss_bytes")}
+        name, checksum = line["benchmark"], line["checksum"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"the driver printed no result: {error!r}") from None
+    if name != benchmark.name:
+        raise RunError(f"the driver of {benchmark.name} reports itself as {name}")
+    checksums.add(benchmark.name, allocator.name, checksum)
+    return {**run.metrics, **own}
