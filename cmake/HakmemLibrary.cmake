@@ -12,7 +12,7 @@ file(GLOB allocator_sources CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/src/abi/*.c
      ${PROJECT_SOURCE_DIR}/src/abi/*.cc)
 if(HAKMEM_SANITIZE)
-  list(FILTER allocator_sources EXCLUDE REGEX "/src/abi/(libc\\.c|glibc\\.c|operators\\.cc)$")
+  list(FILTER allocator_sources EXCLUDE REGEX "/src/abi/(libc|glibc|operators)\\.(c|cc)$")
 endif()
 
 find_package(Threads REQUIRED)
