@@ -1,0 +1,22 @@
+/* glibc's own calls under their names: malloc_trim(3), mallopt(3), mallinfo(3),
+ * malloc_info(3), malloc_stats(3). */
+#include <unistd.h>
+
+#include "abi/interface.h"
+#include "hakmem/hakmem.h"
+
+HAK_EXPORT int malloc_trim(size_t pad) {
+    (void)pad;
+    return front_trim() != 0;
+}
+
+HAK_EXPORT int mallopt(int param, int value) {
+    (void)param;
+    (void)value;
+    return 1;
+}
+
+HAK_EXPORT struct mallinfo2 mallinfo2(void) { return abi_mallinfo2(); }
+HAK_EXPORT struct mallinfo mallinfo(void) { return abi_mallinfo(); }
+HAK_EXPORT int malloc_info(int options, FILE *stream) { return abi_malloc_info(options, stream); }
+HAK_EXPORT void malloc_stats(void) { abi_stats_write(STDERR_FILENO, false); }

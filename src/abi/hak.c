@@ -1,0 +1,94 @@
+/* HAKMEM under its own names (include/hakmem/hakmem.h), for programs whose
+ * malloc is somebody else's, and for tests under sanitizers. */
+#include "hakmem/hakmem.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "abi/interface.h"
+#include "os/options.h"
+
+#define TEXT(x) #x
+#define VERSION_TEXT(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
+
+const char *hak_version(void) {
+    return VERSION_TEXT(HAK_VERSION_MAJOR, HAK_VERSION_MINOR, HAK_VERSION_PATCH);
+}
+
+void *hak_malloc(size_t size) { return abi_malloc(size); }
+void hak_free(void *block) { abi_free(block); }
+void *hak_calloc(size_t count, size_t size) { return abi_calloc(count, size); }
+void *hak_realloc(void *block, size_t size) { return abi_realloc(block, size); }
+void *hak_aligned_alloc(size_t alignment, size_t size) {
+    return abi_aligned_alloc(alignment, size);
+}
+int hak_posix_memalign(void **result, size_t alignment, size_t size) {
+    return abi_posix_memalign(result, alignment, size);
+}
+void *hak_memalign(size_t alignment, size_t size) { return abi_memalign(alignment, size); }
+void *hak_valloc(size_t size) { return abi_valloc(size); }
+void *hak_pvalloc(size_t size) { return abi_pvalloc(size); }
+void *hak_reallocarray(void *block, size_t count, size_t size) {
+    return abi_reallocarray(block, count, size);
+}
+size_t hak_malloc_usable_size(void *block) { return abi_usable_size(block); }
+void hak_cfree(void *block) { abi_free(block); }
+
+void hak_free_sized(void *block, size_t size) {
+    (void)size;
+    abi_free(block);
+}
+void hak_free_aligned_sized(void *block, size_t alignment, size_t size) {
+    (void)alignment;
+    (void)size;
+    abi_free(block);
+}
+void hak_sdallocx(void *block, size_t size, int flags) {
+    (void)size;
+    (void)flags;
+    abi_free(block);
+}
+size_t hak_nallocx(size_t size, int flags) { return abi_nallocx(size, flags); }
+
+int hak_malloc_trim(size_t pad) {
+    (void)pad;
+    return front_trim() != 0;
+}
+int hak_mallopt(int param, int value) {
+    (void)param;
+    (void)value;
+    return 1;
+}
+struct mallinfo2 hak_mallinfo2(void) { return abi_mallinfo2(); }
+struct mallinfo hak_mallinfo(void) { return abi_mallinfo(); }
+int hak_malloc_info(int options, FILE *stream) { return abi_malloc_info(options, stream); }
+void hak_malloc_stats(void) { abi_stats_write(STDERR_FILENO, false); }
+
+int hak_stats_write(int fd, enum hak_stats_format format) {
+    if (format != HAK_STATS_TEXT && format != HAK_STATS_JSON) {
+        errno = EINVAL;
+        return -1;
+    }
+    int error = abi_stats_write(fd, format == HAK_STATS_JSON);
+    if (error == 0)
+        return 0;
+    errno = error;
+    return -1;
+}
+
+long hak_option_get(const char *name, char *buffer, size_t capacity) {
+    char text[OPTION_PATH_CAPACITY + 1];
+    struct format_buffer value = format_begin(text, sizeof text);
+    front_start();
+    if (!options_print(name, &value)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (capacity != 0) {
+        size_t length = hak_min(value.length, capacity - 1);
+        for (size_t i = 0; i < length; i++)
+            buffer[i] = text[i];
+        buffer[length] = '\0';
+    }
+    return (long)value.length;
+}

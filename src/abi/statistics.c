@@ -1,0 +1,257 @@
+/* Figures of the heap, for people (text), machines (JSON) and glibc's callers.
+ *
+ * They derive from what moved between bins and slabs (law 3): "taken" blocks left
+ * their slab, "given" ones came back; the difference is with the program or in
+ * threads' bins. Nothing here allocates: reports must work when memory is out,
+ * and at exit, when the program's other libraries are gone. */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "abi/interface.h"
+#include "hakmem/hakmem.h"
+#include "modes/exact.h"
+#include "os/metadata.h"
+#include "os/options.h"
+#include "os/system.h"
+#include "span/arena.h"
+#include "span/large.h"
+
+enum { OUTPUT_BYTES = 1024 };
+
+struct figures {
+    struct class_stats classes[CLASS_COUNT];
+    struct span_stats spans;
+    struct arena_stats arena;
+    struct huge_stats huge;
+    uint64_t blocks_taken, blocks_given; /* all kinds */
+    size_t live_bytes;                   /* with the program or in bins */
+    size_t mapped_bytes;                 /* that may be resident */
+};
+
+static struct figures gather(void) {
+    struct figures f = {.spans = span_stats(), .arena = arena_stats(), .huge = huge_stats()};
+    f.blocks_taken = f.spans.large_taken + f.huge.taken;
+    f.blocks_given = f.spans.large_given + f.huge.given;
+    f.live_bytes = f.spans.large_bytes + f.huge.bytes;
+    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+        f.classes[class] = slab_stats(class);
+        f.blocks_taken += f.classes[class].taken;
+        f.blocks_given += f.classes[class].given;
+        f.live_bytes +=
+            (f.classes[class].taken - f.classes[class].given) * class_size(class);
+    }
+    f.mapped_bytes = f.arena.committed_bytes + f.huge.bytes;
+    return f;
+}
+
+/* --- JSON --------------------------------------------------------------------- */
+
+static const char *const call_names[OS_CALL_KINDS] = {
+    [OS_CALL_RESERVE] = "reserve", [OS_CALL_COMMIT] = "commit", [OS_CALL_MAP] = "map",
+    [OS_CALL_UNMAP] = "unmap",     [OS_CALL_REMAP] = "remap",   [OS_CALL_PURGE] = "purge",
+    [OS_CALL_ADVISE] = "advise",
+};
+
+static void json_calls(struct format_buffer *out) {
+    format_text(out, "  \"system_calls\": {");
+    for (unsigned kind = 0; kind < OS_CALL_KINDS; kind++)
+        format_add(out, "%s\"%s\": %lu", kind == 0 ? "" : ", ", call_names[kind],
+                   (unsigned long)os_call_count(kind));
+    format_text(out, "},\n");
+}
+
+static void json_classes(struct format_buffer *out, const struct figures *f,
+                         const struct exact_totals *exact) {
+    format_text(out, "  \"classes\": [");
+    const char *separator = "\n";
+    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+        const struct class_stats *c = &f->classes[class];
+        if (c->taken == 0)
+            continue;
+        format_add(out, "%s    {\"size\": %zu, \"taken\": %lu, \"given\": %lu, \"slab_bytes\": %zu",
+                   separator, class_size(class), (unsigned long)c->taken, (unsigned long)c->given,
+                   c->slab_bytes);
+        if (exact != NULL)
+            format_add(out, ", \"mallocs\": %lu, \"frees\": %lu, \"asked_bytes\": %lu",
+                       (unsigned long)exact->takes[class], (unsigned long)exact->gives[class],
+                       (unsigned long)exact->asked_bytes[class]);
+        format_text(out, "}");
+        separator = ",\n";
+    }
+    format_text(out, "\n  ],\n");
+}
+
+static void write_json(struct format_buffer *out, const struct figures *f,
+                       const struct exact_totals *exact) {
+    format_add(out,
+               "{\n  \"schema\": 1,\n  \"version\": \"%s\",\n  \"pid\": %u,\n"
+               "  \"profile\": \"%s\",\n  \"shards\": %u,\n  \"threads\": %u,\n"
+               "  \"blocks_taken\": %lu,\n  \"blocks_given\": %lu,\n",
+               hak_version(), os_process_id(), options_profile()->name, slab_shard_count(),
+               registry_count(), (unsigned long)f->blocks_taken, (unsigned long)f->blocks_given);
+    format_add(out,
+               "  \"live_bytes\": %zu,\n  \"mapped_bytes\": %zu,\n  \"reserved_bytes\": %zu,\n"
+               "  \"free_dirty_bytes\": %zu,\n  \"metadata_bytes\": %zu,\n",
+               f->live_bytes, f->mapped_bytes, f->arena.reserved_bytes,
+               f->spans.dirty_bytes + f->arena.dirty_bytes, os_metadata_bytes());
+    json_calls(out);
+    json_classes(out, f, exact);
+    format_add(out, "  \"large\": {\"count\": %zu, \"bytes\": %zu, \"taken\": %lu, \"given\": %lu",
+               f->spans.large_count, f->spans.large_bytes, (unsigned long)f->spans.large_taken,
+               (unsigned long)f->spans.large_given);
+    if (exact != NULL)
+        format_add(out, ", \"mallocs\": %lu, \"frees\": %lu, \"asked_bytes\": %lu",
+                   (unsigned long)exact->takes[BIN_LARGE], (unsigned long)exact->gives[BIN_LARGE],
+                   (unsigned long)exact->asked_bytes[BIN_LARGE]);
+    format_add(out,
+               "},\n  \"huge\": {\"count\": %zu, \"bytes\": %zu, \"taken\": %lu, "
+               "\"given\": %lu}\n}\n",
+               f->huge.count, f->huge.bytes, (unsigned long)f->huge.taken,
+               (unsigned long)f->huge.given);
+}
+
+/* --- text ----------------------------------------------------------------------- */
+
+static void text_classes(struct format_buffer *out, const struct figures *f,
+                         const struct exact_totals *exact) {
+    format_text(out, "  size class       taken       given  slabs KiB");
+    format_text(out, exact != NULL ? "     mallocs       frees\n" : "\n");
+    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+        const struct class_stats *c = &f->classes[class];
+        if (c->taken == 0)
+            continue;
+        format_add(out, "  %10zu %11lu %11lu %10zu", class_size(class), (unsigned long)c->taken,
+                   (unsigned long)c->given, c->slab_bytes / KIB);
+        if (exact != NULL)
+            format_add(out, " %11lu %11lu", (unsigned long)exact->takes[class],
+                       (unsigned long)exact->gives[class]);
+        format_text(out, "\n");
+    }
+}
+
+static void write_text(struct format_buffer *out, const struct figures *f,
+                       const struct exact_totals *exact) {
+    format_add(out, "hakmem %s, pid %u, profile %s, %u shards, %u threads\n", hak_version(),
+               os_process_id(), options_profile()->name, slab_shard_count(), registry_count());
+    format_add(out,
+               "  live %zu KiB, mapped %zu KiB, of that free %zu KiB (dirty %zu KiB), "
+               "metadata %zu KiB\n",
+               f->live_bytes / KIB, f->mapped_bytes / KIB,
+               (f->spans.free_bytes + f->arena.free_bytes) / KIB,
+               (f->spans.dirty_bytes + f->arena.dirty_bytes) / KIB, os_metadata_bytes() / KIB);
+    format_text(out, "  system calls:");
+    for (unsigned kind = 0; kind < OS_CALL_KINDS; kind++)
+        format_add(out, " %s %lu", call_names[kind], (unsigned long)os_call_count(kind));
+    format_text(out, "\n");
+    text_classes(out, f, exact);
+    format_add(out, "       large %11lu %11lu %10zu\n", (unsigned long)f->spans.large_taken,
+               (unsigned long)f->spans.large_given, f->spans.large_bytes / KIB);
+    format_add(out, "        huge %11lu %11lu %10zu\n", (unsigned long)f->huge.taken,
+               (unsigned long)f->huge.given, f->huge.bytes / KIB);
+}
+
+int abi_stats_write(int descriptor, bool json) {
+    if (!front_start())
+        return ENOMEM;
+    char text[OUTPUT_BYTES];
+    struct format_buffer out = os_output_begin(descriptor, text, sizeof text);
+    struct figures figures = gather();
+    struct exact_totals totals;
+    const struct exact_totals *exact = NULL;
+    if (exact_is_on()) {
+        exact_sum(&totals);
+        exact = &totals;
+    }
+    if (json)
+        write_json(&out, &figures, exact);
+    else
+        write_text(&out, &figures, exact);
+    return os_output_end(&out);
+}
+
+void abi_stats_at_exit(void) {
+    if (!front_start() || hak_options.stats == STATS_OFF)
+        return;
+    bool json = hak_options.stats == STATS_EXIT_JSON || hak_options.stats == STATS_EXACT_JSON;
+    int descriptor = STDERR_FILENO;
+    if (hak_options.stats_file[0] != '\0') {
+        char path[OPTION_PATH_CAPACITY + 32];
+        options_expand_path(hak_options.stats_file, path, sizeof path);
+        descriptor = os_file_create(path);
+        if (descriptor < 0) {
+            hak_warn("option stats_file: cannot write '%s' (errno %d); statistics go to "
+                     "standard error",
+                     path, errno);
+            descriptor = STDERR_FILENO;
+        }
+    }
+    abi_stats_write(descriptor, json);
+    if (descriptor != STDERR_FILENO)
+        os_file_close(descriptor);
+}
+
+/* --- glibc's calls ---------------------------------------------------------------- */
+
+struct mallinfo2 abi_mallinfo2(void) {
+    struct mallinfo2 info = {0};
+    if (!front_start())
+        return info;
+    struct figures f = gather();
+    info.arena = f.arena.committed_bytes - f.arena.free_bytes;
+    info.hblks = f.huge.count;
+    info.hblkhd = f.huge.bytes;
+    info.uordblks = f.live_bytes;
+    info.fordblks = info.arena + info.hblkhd - hak_min(f.live_bytes, info.arena + info.hblkhd);
+    info.ordblks = f.spans.super_count;
+    info.keepcost = f.spans.dirty_bytes + f.arena.dirty_bytes;
+    return info;
+}
+
+static int saturated(size_t value) { return value > INT_MAX ? INT_MAX : (int)value; }
+
+struct mallinfo abi_mallinfo(void) {
+    struct mallinfo2 wide = abi_mallinfo2();
+    return (struct mallinfo){
+        .arena = saturated(wide.arena),
+        .ordblks = saturated(wide.ordblks),
+        .hblks = saturated(wide.hblks),
+        .hblkhd = saturated(wide.hblkhd),
+        .uordblks = saturated(wide.uordblks),
+        .fordblks = saturated(wide.fordblks),
+        .keepcost = saturated(wide.keepcost),
+    };
+}
+
+int abi_malloc_info(int options, FILE *stream) {
+    if (options != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (!front_start())
+        return -1;
+    struct figures f = gather();
+    struct mallinfo2 info = abi_mallinfo2();
+    fprintf(stream, "<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n");
+    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+        const struct class_stats *c = &f.classes[class];
+        if (c->taken != 0)
+            fprintf(stream,
+                    "  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n",
+                    class_size(class - 1) + 1, class_size(class),
+                    (size_t)(c->taken - c->given) * class_size(class),
+                    (size_t)(c->taken - c->given));
+    }
+    fprintf(stream, "</sizes>\n</heap>\n");
+    fprintf(stream, "<total type=\"large\" count=\"%zu\" size=\"%zu\"/>\n", f.spans.large_count,
+            f.spans.large_bytes);
+    fprintf(stream, "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n", f.huge.count,
+            f.huge.bytes);
+    fprintf(stream, "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n", info.ordblks,
+            info.fordblks);
+    fprintf(stream, "<system type=\"current\" size=\"%zu\"/>\n", f.mapped_bytes);
+    fprintf(stream, "<aspace type=\"total\" size=\"%zu\"/>\n</malloc>\n",
+            f.arena.reserved_bytes + f.huge.bytes);
+    return 0;
+}

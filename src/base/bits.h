@@ -1,0 +1,47 @@
+/* Words as sets of small numbers. */
+#ifndef HAK_BASE_BITS_H
+#define HAK_BASE_BITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/base.h"
+
+enum { WORD_BITS = 64 };
+
+/* Undefined for 0. */
+hak_inline unsigned bit_lowest(uint64_t word) { return (unsigned)__builtin_ctzll(word); }
+hak_inline unsigned bit_highest(uint64_t word) { return 63u - (unsigned)__builtin_clzll(word); }
+hak_inline unsigned bit_count(uint64_t word) { return (unsigned)__builtin_popcountll(word); }
+
+/* The lowest n bits set, n <= 64. */
+hak_inline uint64_t bits_low(unsigned n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
+
+/* n bits set from bit at on; at + n <= 64. */
+hak_inline uint64_t bits_range(unsigned at, unsigned n) { return bits_low(n) << at; }
+
+/* Bitmaps: bit i of a set is bit i % 64 of word i / 64. */
+hak_inline bool bitmap_get(const uint64_t *map, size_t i) {
+    return (map[i / WORD_BITS] >> (i % WORD_BITS)) & 1;
+}
+hak_inline void bitmap_set(uint64_t *map, size_t i) {
+    map[i / WORD_BITS] |= UINT64_C(1) << (i % WORD_BITS);
+}
+hak_inline void bitmap_clear(uint64_t *map, size_t i) {
+    map[i / WORD_BITS] &= ~(UINT64_C(1) << (i % WORD_BITS));
+}
+
+/* The positions at which n set bits in a row begin, n >= 1: bit i of the result
+ * is set if bits i .. i+n-1 of word are. Doubles the length at each step. */
+hak_inline uint64_t bits_runs(uint64_t word, unsigned n) {
+    unsigned have = 1;
+    while (have < n && word != 0) {
+        unsigned step = hak_min(have, n - have);
+        word &= word >> step;
+        have += step;
+    }
+    return word;
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* Doubly linked lists whose links lie inside the members. The head is a link
+ * too: an empty list points to itself, so insertion and removal have no
+ * special case. A member that is on no list points to itself as well.
+ * Protected by whatever protects the list. */
+#ifndef HAK_BASE_LIST_H
+#define HAK_BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/base.h"
+
+struct list {
+    struct list *next;
+    struct list *previous;
+};
+
+hak_inline void list_init(struct list *link) { link->next = link->previous = link; }
+
+hak_inline bool list_is_empty(const struct list *head) { return head->next == head; }
+
+hak_inline void list_insert_after(struct list *place, struct list *link) {
+    link->previous = place;
+    link->next = place->next;
+    place->next->previous = link;
+    place->next = link;
+}
+
+hak_inline void list_push_front(struct list *head, struct list *link) {
+    list_insert_after(head, link);
+}
+
+hak_inline void list_push_back(struct list *head, struct list *link) {
+    list_insert_after(head->previous, link);
+}
+
+hak_inline void list_remove(struct list *link) {
+    link->previous->next = link->next;
+    link->next->previous = link->previous;
+    list_init(link);
+}
+
+#define list_for_each(link, head) \
+    for (struct list *link = (head)->next; link != (head); link = link->next)
+
+#endif

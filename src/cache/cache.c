@@ -1,0 +1,391 @@
+/* Refill, flush, and how large bins are.
+ *
+ * A refill takes half of a bin's capacity in one go, a flush gives the older
+ * half home in one go: a thread that frees and allocates in turns stays away
+ * from both ends. The blocks of a refill are stacked so that they are handed out
+ * in ascending order of address.
+ *
+ * Bins start at a few blocks and double at each miss, up to a size set by the
+ * profile; all bins of a thread together stay within its share of the budget
+ * (law 5). When the share is used up, bins that have not missed since the last
+ * sweep shrink to make room.
+ *
+ * No lock here: a cache is its thread's own. slab_take and slab_give lock. */
+#include "cache/cache.h"
+
+#include <string.h>
+
+#include "os/metadata.h"
+#include "os/options.h"
+
+enum {
+    FIRST_CAPACITY = SLOT_ARRAY_MIN - 1,
+    FOREIGN_CAPACITY = 31,
+    FLUSH_MAX = SLOT_ARRAY_MAX / 2,
+    SWEEP_BINS = 16,     /* looked at in one sweep */
+    TICK_PERIOD = 32,    /* slow calls between looks at the clock */
+    SLOT_CHUNK_BYTES = 4096,
+};
+
+void *const cache_no_block[1] = {NULL};
+
+const struct row cache_closed_row = {
+    .bins = {[0 ... BIN_COUNT - 1] = {.top = (void **)cache_no_block}},
+};
+
+/* --- slots ----------------------------------------------------------------- */
+
+static unsigned array_kind(unsigned slots) {
+    unsigned kind = 0;
+    while ((unsigned)SLOT_ARRAY_MIN << kind < slots)
+        kind++;
+    return kind;
+}
+
+/* An array of a kind, its first slot NULL; NULL when out of memory. */
+static void **slots_take(struct thread *thread, unsigned kind) {
+    void **array = thread->free_arrays[kind];
+    if (array != NULL) {
+        thread->free_arrays[kind] = array[0];
+    } else {
+        size_t slots = (size_t)SLOT_ARRAY_MIN << kind;
+        if ((size_t)(thread->bump_end - thread->bump) < slots) {
+            void **chunk = os_metadata_take(SLOT_CHUNK_BYTES);
+            if (chunk == NULL)
+                return NULL;
+            thread->bump = chunk;
+            thread->bump_end = chunk + SLOT_CHUNK_BYTES / sizeof *chunk;
+        }
+        array = thread->bump;
+        thread->bump += slots;
+    }
+    array[0] = NULL;
+    return array;
+}
+
+static void slots_give(struct thread *thread, void **array, unsigned kind) {
+    array[0] = thread->free_arrays[kind];
+    thread->free_arrays[kind] = array;
+}
+
+/* --- sending blocks home ------------------------------------------------------ */
+
+/* Gives the oldest count blocks of a bin home, those just above its base. The
+ * bin is shown empty while its blocks move, and they leave it before their bits
+ * are set: should another thread fork now, the child's copy of the bin never
+ * holds a block twice. */
+static void flush_oldest(struct bin *bin, void **base, unsigned class, unsigned count) {
+    while (count != 0) {
+        void *batch[FLUSH_MAX];
+        unsigned part = hak_min(count, (unsigned)FLUSH_MAX);
+        size_t rest = (size_t)(bin_top(bin) - base) - part;
+        bin_set_top(bin, base);
+        atomic_thread_fence(memory_order_release);
+        memcpy(batch, base + 1, part * sizeof *batch);
+        memmove(base + 1, base + 1 + part, rest * sizeof *base);
+        atomic_store_explicit(&bin->top, base + rest, memory_order_release);
+        slab_give(class, batch, part);
+        count -= part;
+    }
+}
+
+/* Foreign bins keep no note of their base: it is where the NULL lies. */
+static void **foreign_base(const struct bin *bin) {
+    void **at = bin_top(bin);
+    while (*at != NULL)
+        at--;
+    return at;
+}
+
+static void flush_foreign(struct bin *bin, unsigned class) {
+    void **base = foreign_base(bin);
+    flush_oldest(bin, base, class, (unsigned)(bin_top(bin) - base));
+}
+
+/* Calls visit for each open foreign bin. */
+static void for_each_foreign(struct thread *thread,
+                             void (*visit)(struct thread *, struct bin *, unsigned class)) {
+    for (unsigned row = 0; row < ROW_COUNT; row++) {
+        if ((thread->foreign_rows >> row & 1) == 0)
+            continue;
+        for (unsigned class = 1; class < CLASS_COUNT; class++) {
+            struct bin *bin = &thread->cache.rows[row].bins[class];
+            if (bin_top(bin) != NULL)
+                visit(thread, bin, class);
+        }
+    }
+}
+
+static void visit_flush(struct thread *thread, struct bin *bin, unsigned class) {
+    (void)thread;
+    flush_foreign(bin, class);
+}
+
+void cache_flush(struct thread *thread) {
+    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+        struct bin *bin = &thread->own->bins[class];
+        void **base = thread->infos[class].base;
+        if (base != NULL)
+            flush_oldest(bin, base, class, (unsigned)(bin_top(bin) - base));
+    }
+    for_each_foreign(thread, visit_flush);
+}
+
+/* A bin as the child of a fork finds it was copied while its owner worked on it,
+ * page by page: its parts may stem from different moments. So nothing of it is
+ * believed that cannot be checked; what is doubtful stays taken for ever. */
+static void reclaim_bin(struct bin *bin, void **base, unsigned class, size_t capacity) {
+    void **top = bin_top(bin);
+    size_t held = (size_t)(top - base);
+    if (top < base || held > capacity)
+        return;
+    for (size_t done = 0; done < held; done += FLUSH_MAX) {
+        void *batch[FLUSH_MAX];
+        size_t part = hak_min(held - done, (size_t)FLUSH_MAX);
+        memcpy(batch, base + 1 + done, part * sizeof *batch);
+        slab_reclaim(class, batch, (unsigned)part);
+    }
+}
+
+static void visit_reclaim(struct thread *thread, struct bin *bin, unsigned class) {
+    (void)thread;
+    void **base = bin_top(bin);
+    unsigned held = 0;
+    for (; *base != NULL && held <= FOREIGN_CAPACITY; base--)
+        held++;
+    reclaim_bin(bin, base, class, FOREIGN_CAPACITY);
+}
+
+void cache_reclaim(struct thread *thread) {
+    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+        const struct bin_info *info = &thread->infos[class];
+        if (info->base != NULL)
+            reclaim_bin(&thread->own->bins[class], info->base, class, info->capacity);
+    }
+    for_each_foreign(thread, visit_reclaim);
+}
+
+/* --- how large bins are ------------------------------------------------------- */
+
+static unsigned capacity_max(unsigned class, unsigned most) {
+    size_t blocks = options_profile()->cache_class_bytes / class_size(class);
+    return (unsigned)hak_clamp(blocks, (size_t)1, (size_t)most);
+}
+
+static unsigned own_capacity_max(unsigned class) {
+    return capacity_max(class, options_profile()->cache_class_blocks - 1);
+}
+
+static bool fits_budget(const struct thread *thread, size_t more_bytes) {
+    return thread->limit_bytes + more_bytes <= registry_budget_bytes();
+}
+
+static void set_capacity(struct thread *thread, unsigned class, unsigned capacity) {
+    struct bin_info *info = &thread->infos[class];
+    thread->limit_bytes += ((size_t)capacity - info->capacity) * class_size(class);
+    info->capacity = (uint16_t)capacity;
+    bin_set_limit(&thread->own->bins[class], info->base + capacity);
+}
+
+static void shrink(struct thread *thread, unsigned class, unsigned capacity) {
+    struct bin *bin = &thread->own->bins[class];
+    void **base = thread->infos[class].base;
+    unsigned held = (unsigned)(bin_top(bin) - base);
+    if (held > capacity)
+        flush_oldest(bin, base, class, held - capacity);
+    set_capacity(thread, class, capacity);
+}
+
+/* Halves an own bin that has not missed since the last sweep. */
+static void shrink_if_idle(struct thread *thread, unsigned class) {
+    struct bin_info *info = &thread->infos[class];
+    if (info->base == NULL || info->capacity <= 1)
+        return;
+    if (info->was_used)
+        info->was_used = false;
+    else
+        shrink(thread, class, info->capacity / 2);
+}
+
+/* Tries to bring the budget to where more_bytes fit. */
+static bool make_room(struct thread *thread, size_t more_bytes) {
+    for (unsigned i = 0; i < SWEEP_BINS && !fits_budget(thread, more_bytes); i++) {
+        thread->sweep = thread->sweep % (CLASS_COUNT - 1) + 1;
+        shrink_if_idle(thread, thread->sweep);
+    }
+    return fits_budget(thread, more_bytes);
+}
+
+/* A first capacity that the budget allows; 0 if not even one block fits. */
+static unsigned first_capacity(struct thread *thread, unsigned class, unsigned wanted) {
+    unsigned capacity = wanted;
+    while (capacity != 0 && !make_room(thread, capacity * class_size(class)))
+        capacity /= 2;
+    return capacity;
+}
+
+static bool open_own(struct thread *thread, unsigned class) {
+    unsigned wanted = hak_min((unsigned)FIRST_CAPACITY, own_capacity_max(class));
+    unsigned capacity = first_capacity(thread, class, wanted);
+    void **base = capacity == 0 ? NULL : slots_take(thread, 0);
+    if (base == NULL)
+        return false;
+    thread->infos[class] = (struct bin_info){.base = base};
+    bin_set_top(&thread->own->bins[class], base);
+    set_capacity(thread, class, capacity);
+    return true;
+}
+
+/* After a miss: doubles the bin if its class and the budget allow, halves it if
+ * the budget has become smaller than what the thread has. */
+static void adapt(struct thread *thread, unsigned class) {
+    struct bin_info *info = &thread->infos[class];
+    info->was_used = true;
+    if (!fits_budget(thread, 0)) {
+        shrink(thread, class, hak_max(info->capacity / 2, 1));
+        return;
+    }
+    unsigned capacity = hak_min(info->capacity * 2u + 1, own_capacity_max(class));
+    if (capacity <= info->capacity ||
+        !make_room(thread, (capacity - info->capacity) * class_size(class)))
+        return;
+    unsigned kind = array_kind(capacity + 1);
+    if (kind > info->kind) {
+        void **base = slots_take(thread, kind);
+        if (base == NULL)
+            return;
+        struct bin *bin = &thread->own->bins[class];
+        size_t held = (size_t)(bin_top(bin) - info->base);
+        memcpy(base + 1, info->base + 1, held * sizeof *base);
+        slots_give(thread, info->base, info->kind);
+        info->base = base;
+        info->kind = (uint8_t)kind;
+        bin_set_top(bin, base + held);
+    }
+    set_capacity(thread, class, capacity);
+}
+
+/* --- the slow calls ------------------------------------------------------------ */
+
+static void *pop(struct bin *bin) {
+    void **top = bin_top(bin);
+    bin_set_top(bin, top - 1);
+    return *top;
+}
+
+static void push(struct bin *bin, void *block) {
+    void **top = bin_top(bin) + 1;
+    *top = block;
+    bin_set_top(bin, top);
+}
+
+static void *take_one(const struct thread *thread, unsigned class) {
+    void *block;
+    return slab_take(thread->shard, class, &block, 1) != 0 ? block : NULL;
+}
+
+void *cache_take(struct thread *thread, unsigned class) {
+    struct bin *bin = &thread->own->bins[class];
+    if (*bin_top(bin) != NULL)
+        return pop(bin);
+    struct bin_info *info = &thread->infos[class];
+    if (info->base != NULL)
+        adapt(thread, class);
+    else if (!open_own(thread, class))
+        return take_one(thread, class);
+    unsigned want = info->capacity / 2 + 1u;
+    unsigned got = slab_take(thread->shard, class, info->base + 1, want);
+    if (got == 0)
+        return NULL;
+    bin_set_top(bin, info->base + got);
+    return pop(bin);
+}
+
+static void give_own(struct thread *thread, unsigned class, void *block) {
+    struct bin *bin = &thread->own->bins[class];
+    struct bin_info *info = &thread->infos[class];
+    if (info->base == NULL && !open_own(thread, class)) {
+        slab_give(class, &block, 1);
+        return;
+    }
+    if (bin_top(bin) - info->base >= info->capacity)
+        adapt(thread, class);
+    unsigned held = (unsigned)(bin_top(bin) - info->base);
+    if (held >= info->capacity)
+        flush_oldest(bin, info->base, class, (held + 1) / 2);
+    /* Another thread may have closed the bin to get here. */
+    bin_set_limit(bin, info->base + info->capacity);
+    push(bin, block);
+}
+
+static bool open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsigned class) {
+    unsigned capacity = first_capacity(thread, class, capacity_max(class, FOREIGN_CAPACITY));
+    void **base = capacity == 0 ? NULL : slots_take(thread, array_kind(FOREIGN_CAPACITY + 1));
+    if (base == NULL)
+        return false;
+    thread->foreign_rows |= (uint16_t)(1u << row);
+    thread->limit_bytes += capacity * class_size(class);
+    bin_set_top(bin, base);
+    bin_set_limit(bin, base + capacity);
+    return true;
+}
+
+static void give_foreign(struct thread *thread, unsigned row, unsigned class, void *block) {
+    struct bin *bin = &thread->cache.rows[row].bins[class];
+    if (bin_top(bin) == NULL && !open_foreign(thread, bin, row, class)) {
+        slab_give(class, &block, 1);
+        return;
+    }
+    if (bin_top(bin) >= bin_limit(bin))
+        flush_foreign(bin, class);
+    push(bin, block);
+}
+
+void cache_give(struct thread *thread, uint16_t entry, void *block) {
+    unsigned row = entry_row(entry);
+    unsigned class = entry_bin(entry);
+    if (&thread->cache.rows[row] == thread->own)
+        give_own(thread, class, block);
+    else
+        give_foreign(thread, row, class, block);
+}
+
+void cache_tick(struct thread *thread) {
+    if (++thread->slow_calls % TICK_PERIOD == 0)
+        span_decay(thread->shard);
+    registry_reclaim();
+}
+
+/* --- birth and death ------------------------------------------------------------ */
+
+void cache_open(struct thread *thread, unsigned shard) {
+    thread->shard = shard;
+    thread->own = &thread->cache.rows[shard % ROW_COUNT];
+    thread->cache.thread = thread;
+    for (unsigned i = 0; i < BIN_COUNT; i++)
+        bin_set_top(&thread->own->bins[i], (void **)cache_no_block);
+    if (thread->bump == NULL) {
+        thread->bump = thread->own->slots;
+        thread->bump_end = thread->own->slots + ROW_SLOTS;
+    }
+}
+
+static void visit_close(struct thread *thread, struct bin *bin, unsigned class) {
+    (void)class;
+    slots_give(thread, bin_top(bin), array_kind(FOREIGN_CAPACITY + 1));
+    bin_set_top(bin, NULL);
+    bin_set_limit(bin, NULL);
+}
+
+void cache_close(struct thread *thread) {
+    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+        struct bin_info *info = &thread->infos[class];
+        if (info->base != NULL)
+            slots_give(thread, info->base, info->kind);
+        *info = (struct bin_info){0};
+    }
+    memset(thread->own->bins, 0, sizeof thread->own->bins);
+    for_each_foreign(thread, visit_close);
+    thread->foreign_rows = 0;
+    thread->limit_bytes = 0;
+}

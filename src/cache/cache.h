@@ -1,0 +1,141 @@
+/* A thread's cache: what the fast path works on. See cache.c for its upkeep.
+ *
+ *   struct cache   row 0    row 1    ...   row 15        a row per shard
+ *   struct row     bin 0 | bin 1 | ... | bin 143 | slots
+ *   struct bin     top, limit
+ *
+ *   slots of a bin:  | NULL | p1 | p2 | p3 | ....... |
+ *                      base         ^ top     ^ limit
+ *
+ * malloc pops from the thread's own row; the NULL at the base says "empty".
+ * free pushes onto the bin that the block's map entry names (span/window.h): the
+ * own row for blocks of the thread's own shard, other rows for foreign ones.
+ * malloc never pops those; full, they go home in a batch (law 6).
+ *
+ * A bin that is shown empty and full, top at a NULL and limit 0, sends every
+ * call to the slow path. That is how all modes work (law 2): a thread that has
+ * not started, one that has ended, a bin not yet opened, a class too large for
+ * bins, a watched thread.
+ *
+ * Who may touch what: only the owner changes a thread's cache, with two
+ * exceptions. Any thread may store limit 0 to make the owner's next free of that
+ * class slow; and in the child of a fork the bins of threads that did not
+ * survive are reclaimed. top and limit are relaxed atomics for those readers. */
+#ifndef HAK_CACHE_CACHE_H
+#define HAK_CACHE_CACHE_H
+
+#include <stdatomic.h>
+
+#include "base/list.h"
+#include "os/lock.h"
+#include "slab/slab.h"
+
+struct bin {
+    void **_Atomic top;   /* the slot of the newest block, or one with NULL */
+    void **_Atomic limit; /* the last slot that may be used */
+};
+_Static_assert(sizeof(struct bin) == BIN_BYTES, "map entries count in bins");
+
+enum { ROW_SLOTS = (ROW_BYTES - BIN_COUNT * BIN_BYTES) / 8 };
+
+struct row {
+    struct bin bins[BIN_COUNT];
+    void *slots[ROW_SLOTS]; /* the first small bins' slots lie close to them */
+};
+_Static_assert(sizeof(struct row) == ROW_BYTES, "map entries count in rows");
+
+struct cache {
+    struct row rows[ROW_COUNT];
+    struct thread *thread; /* whose cache; NULL in the two shared ones */
+};
+
+/* Slots come in arrays of 8, 16 .. 256, the first of which holds the NULL. */
+enum { SLOT_ARRAY_MIN = 8, SLOT_ARRAY_KINDS = 6, SLOT_ARRAY_MAX = 256 };
+
+/* What the slow path knows of a bin of the thread's own row. */
+struct bin_info {
+    void **base;       /* NULL: not open */
+    uint16_t capacity; /* blocks; the real limit is base + capacity */
+    uint8_t kind;      /* of its slot array, which may be larger */
+    bool was_used;     /* missed since the last sweep for room */
+};
+
+struct thread {
+    struct cache cache; /* the bins that hold its blocks */
+
+    struct row *own;     /* the row that malloc pops: that of its shard */
+    struct cache *cover; /* watched: all zero, shown instead of cache (modes); else NULL */
+    struct exact_counts *_Atomic counts; /* of modes/exact.c, else NULL */
+    unsigned shard;
+    uint16_t foreign_rows; /* bit r: a bin of row r has been opened */
+    unsigned sweep;        /* where the next sweep for room starts */
+    uint32_t slow_calls;
+    size_t limit_bytes;    /* sum over open bins of capacity * block size */
+    void **free_arrays[SLOT_ARRAY_KINDS]; /* linked through their first slot */
+    void **bump, **bump_end;              /* slots never used yet */
+    struct list link;                     /* registry, or those of the dead */
+    struct bin_info infos[BIN_COUNT];
+};
+
+/* The slot at which empty bins point, and a row of such bins, all shown full. */
+extern void *const cache_no_block[1];
+extern const struct row cache_closed_row;
+
+hak_inline void **bin_top(const struct bin *bin) {
+    return atomic_load_explicit(&bin->top, memory_order_relaxed);
+}
+hak_inline void bin_set_top(struct bin *bin, void **top) {
+    atomic_store_explicit(&bin->top, top, memory_order_relaxed);
+}
+hak_inline void **bin_limit(const struct bin *bin) {
+    return atomic_load_explicit(&bin->limit, memory_order_relaxed);
+}
+hak_inline void bin_set_limit(struct bin *bin, void **limit) {
+    atomic_store_explicit(&bin->limit, limit, memory_order_relaxed);
+}
+
+/* Slow calls of a thread: a block of a class, or NULL when out of memory; and a
+ * block back, entry being its map entry. They work on the real bins, whatever
+ * is shown to the fast path. */
+void *cache_take(struct thread *thread, unsigned class);
+void cache_give(struct thread *thread, uint16_t entry, void *block);
+
+/* Sends all blocks of a thread's bins home. */
+void cache_flush(struct thread *thread);
+
+/* For the registry: shapes the bins of a thread without blocks for its shard,
+ * and back to all zero. */
+void cache_open(struct thread *thread, unsigned shard);
+void cache_close(struct thread *thread);
+
+/* The same for a thread that did not survive a fork. */
+void cache_reclaim(struct thread *thread);
+
+/* Called once in each slow call: time-driven upkeep. */
+void cache_tick(struct thread *thread);
+
+/* --- registry.c: the threads ------------------------------------------------ */
+
+/* A thread with an empty cache, in the shard with the fewest threads; NULL when
+ * out of memory. And its end; its bins are empty. */
+struct thread *registry_add(void);
+void registry_remove(struct thread *thread);
+
+/* Threads alive; a hint when read without the lock. */
+unsigned registry_count(void);
+
+/* What a thread's bins may hold in all: law 5. */
+size_t registry_budget_bytes(void);
+
+/* In the child of a fork: all threads but survivor (NULL: none) are gone; their
+ * bins are reclaimed one thread a call by registry_reclaim. */
+void registry_orphan_all_but(struct thread *survivor);
+void registry_reclaim(void);
+
+/* Calls visit for each thread that there is or was (their counts live on), under
+ * the registry's lock. */
+void registry_visit(void (*visit)(const struct thread *thread, void *context), void *context);
+
+extern struct os_lock registry_lock;
+
+#endif

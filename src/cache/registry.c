@@ -1,0 +1,121 @@
+/* The threads that have a cache.
+ *
+ *   newborn --registry_add--> alive --registry_remove--> dead, reused
+ *                               |
+ *                             fork, in the child: orphans --> reclaimed
+ *
+ * A thread structure is never unmapped; the next thread takes over what the
+ * last one left, its slot arrays and counts included.
+ *
+ * Lock: registry_lock protects the lists and the counts per shard. */
+#include "cache/cache.h"
+#include "os/metadata.h"
+
+struct os_lock registry_lock;
+
+static struct list alive = {&alive, &alive};
+static struct list dead = {&dead, &dead};
+static struct list orphans = {&orphans, &orphans};
+static struct list reclaimed = {&reclaimed, &reclaimed};
+static _Atomic unsigned alive_count;
+static _Atomic bool has_orphans; /* a hint that saves the lock */
+static unsigned per_shard[MAX_SHARDS];
+
+unsigned registry_count(void) { return atomic_load_explicit(&alive_count, memory_order_relaxed); }
+
+size_t registry_budget_bytes(void) {
+    const struct hak_profile *profile = options_profile();
+    size_t share = profile->cache_total_bytes / hak_max(registry_count(), 1u);
+    return hak_clamp(share, profile->cache_thread_min_bytes, profile->cache_thread_max_bytes);
+}
+
+static void count_alive(int change) {
+    unsigned count = registry_count();
+    atomic_store_explicit(&alive_count, count + (unsigned)change, memory_order_relaxed);
+}
+
+static unsigned emptiest_shard(void) {
+    unsigned best = 0;
+    for (unsigned shard = 1; shard < slab_shard_count(); shard++) {
+        if (per_shard[shard] < per_shard[best])
+            best = shard;
+    }
+    return best;
+}
+
+struct thread *registry_add(void) {
+    struct thread *thread = NULL;
+    os_lock_acquire(&registry_lock);
+    if (!list_is_empty(&dead)) {
+        thread = container_of(dead.next, struct thread, link);
+        list_remove(&thread->link);
+    } else {
+        thread = os_metadata_take(sizeof *thread);
+    }
+    if (thread != NULL) {
+        unsigned shard = emptiest_shard();
+        cache_open(thread, shard);
+        per_shard[shard]++;
+        count_alive(1);
+        list_push_back(&alive, &thread->link);
+    }
+    os_lock_release(&registry_lock);
+    return thread;
+}
+
+void registry_remove(struct thread *thread) {
+    os_lock_acquire(&registry_lock);
+    list_remove(&thread->link);
+    per_shard[thread->shard]--;
+    count_alive(-1);
+    cache_close(thread);
+    list_push_front(&dead, &thread->link);
+    os_lock_release(&registry_lock);
+}
+
+void registry_orphan_all_but(struct thread *survivor) {
+    while (!list_is_empty(&alive)) {
+        struct list *link = alive.next;
+        list_remove(link);
+        list_push_back(&orphans, link);
+        per_shard[container_of(link, struct thread, link)->shard]--;
+    }
+    atomic_store_explicit(&alive_count, 0, memory_order_relaxed);
+    if (survivor != NULL) {
+        list_remove(&survivor->link);
+        list_push_back(&alive, &survivor->link);
+        per_shard[survivor->shard]++;
+        count_alive(1);
+    }
+    atomic_store_explicit(&has_orphans, !list_is_empty(&orphans), memory_order_relaxed);
+}
+
+void registry_reclaim(void) {
+    if (hak_likely(!atomic_load_explicit(&has_orphans, memory_order_relaxed)))
+        return;
+    struct thread *orphan = NULL;
+    os_lock_acquire(&registry_lock);
+    if (!list_is_empty(&orphans)) {
+        orphan = container_of(orphans.next, struct thread, link);
+        list_remove(&orphan->link);
+    }
+    atomic_store_explicit(&has_orphans, !list_is_empty(&orphans), memory_order_relaxed);
+    os_lock_release(&registry_lock);
+    if (orphan == NULL)
+        return;
+    /* Its structure is not used again: its slot arrays may be in disorder. */
+    cache_reclaim(orphan);
+    os_lock_acquire(&registry_lock);
+    list_push_back(&reclaimed, &orphan->link);
+    os_lock_release(&registry_lock);
+}
+
+void registry_visit(void (*visit)(const struct thread *thread, void *context), void *context) {
+    struct list *lists[] = {&alive, &dead, &orphans, &reclaimed};
+    os_lock_acquire(&registry_lock);
+    for (unsigned i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        list_for_each(link, lists[i])
+            visit(container_of(link, struct thread, link), context);
+    }
+    os_lock_release(&registry_lock);
+}

@@ -1,0 +1,102 @@
+/* Zeroed, aligned and resized blocks: all on top of malloc, free and large
+ * blocks. */
+#include <string.h>
+
+#include "front/front.h"
+#include "modes/watch.h"
+#include "span/large.h"
+#include "span/report.h"
+
+/* The class of a small block, 0 for all other pointers. */
+static unsigned class_of_block(const void *block) {
+    unsigned bin = entry_bin(window_entry(block));
+    return bin < CLASS_COUNT ? bin : 0;
+}
+
+/* A large block by itself, with what malloc's slow path does around it. */
+static void *take_large(size_t size, size_t alignment, bool *is_zero) {
+    struct thread *thread = front_thread();
+    if (thread == NULL && !front_start())
+        return NULL;
+    unsigned shard = thread != NULL ? thread->shard : front_shard_without_thread();
+    void *block = large_take(shard, size, alignment, is_zero);
+    if (hak_unlikely(block == NULL)) {
+        front_trim();
+        block = large_take(shard, size, alignment, is_zero);
+    }
+    if (thread != NULL && block != NULL) {
+        if (hak_unlikely(watch_is_on(thread)))
+            watch_saw_take(thread, BIN_LARGE, size);
+        cache_tick(thread);
+    }
+    return block;
+}
+
+void *front_zeroed(size_t size) {
+    if (size > PTRDIFF_MAX)
+        return NULL;
+    bool is_zero = false;
+    void *block = size > CLASS_SIZE_MAX ? take_large(size, 1, &is_zero)
+                                        : front_malloc(size, front_malloc_slow);
+    if (block != NULL && !is_zero)
+        memset(block, 0, size);
+    return block;
+}
+
+void *front_aligned(size_t alignment, size_t size) {
+    if (alignment <= CLASS_STEP)
+        return front_malloc(size, front_malloc_slow);
+    if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX)
+        return NULL;
+    if (!front_start())
+        return NULL;
+    unsigned class = alignment <= SLAB_BYTES ? class_of_aligned(size, alignment) : 0;
+    if (class != 0)
+        return front_malloc(class_size(class), front_malloc_slow);
+    bool is_zero;
+    return take_large(hak_max(size, (size_t)1), alignment, &is_zero);
+}
+
+size_t front_usable_bytes(const void *block) {
+    unsigned class = class_of_block(block);
+    return class != 0 ? class_size(class) : large_usable_bytes(block);
+}
+
+size_t front_good_size(size_t size, size_t alignment) {
+    if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX || !front_start())
+        return 0;
+    unsigned class = 0;
+    if (alignment <= CLASS_STEP && size <= CLASS_SIZE_MAX)
+        class = class_of(hak_max(size, (size_t)1));
+    else if (alignment <= SLAB_BYTES)
+        class = class_of_aligned(size, alignment);
+    if (class != 0)
+        return class_size(class);
+    size_t unit = size < GIB && alignment <= GIB ? (size_t)SLAB_BYTES : os_page_size();
+    return align_up(hak_max(size, (size_t)1), unit);
+}
+
+/* Whether a block of usable bytes may stay where it is for size: it fits, and no
+ * more than half of it lies idle. */
+static bool may_stay(size_t usable, size_t size) { return size <= usable && size >= usable / 2; }
+
+void *front_resize(void *block, size_t size) {
+    if (size > PTRDIFF_MAX)
+        return NULL;
+    unsigned class = class_of_block(block);
+    size_t usable = front_usable_bytes(block);
+    if (class != 0 || size <= CLASS_SIZE_MAX) {
+        if (may_stay(usable, size))
+            return block;
+    } else {
+        void *resized = large_resize(block, size);
+        if (resized != NULL)
+            return resized;
+    }
+    void *moved = front_malloc(size, front_malloc_slow);
+    if (moved == NULL)
+        return NULL;
+    memcpy(moved, block, hak_min(usable, size));
+    front_free(block, front_free_slow);
+    return moved;
+}

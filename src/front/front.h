@@ -1,0 +1,57 @@
+/* What the interface is built from. Errors are NULL or false here; only abi sets
+ * errno. See slow.c, blocks.c, thread.c, fork.c. */
+#ifndef HAK_FRONT_FRONT_H
+#define HAK_FRONT_FRONT_H
+
+#include "front/fast.h"
+
+/* --- slow.c: what the fast path leaves --- */
+
+/* A block of at least size bytes (0: of the smallest class); NULL when out of
+ * memory or size is over PTRDIFF_MAX. */
+void *front_malloc_slow(size_t size);
+void front_free_slow(void *block);
+
+/* --- blocks.c: the other ways to get and change a block --- */
+
+/* size bytes, all zero. */
+void *front_zeroed(size_t size);
+
+/* alignment: a power of two. */
+void *front_aligned(size_t alignment, size_t size);
+
+/* A block of size > 0 with the contents of block, which is then freed; NULL: as
+ * it was. */
+void *front_resize(void *block, size_t size);
+
+size_t front_usable_bytes(const void *block);
+
+/* What front_usable_bytes would say of a block of size and alignment; 0: such a
+ * block cannot be had. */
+size_t front_good_size(size_t size, size_t alignment);
+
+/* --- thread.c: threads and the start of it all --- */
+
+/* The calling thread, born now if need be. NULL once the thread has ended, and
+ * when there is no memory for a cache: it then works without one. */
+struct thread *front_thread(void);
+
+/* The shard that a thread without a cache works on. */
+unsigned front_shard_without_thread(void);
+
+/* Starts HAKMEM if nothing has yet. False: no address space. */
+bool front_start(void);
+
+extern struct os_lock front_start_lock;
+
+/* --- fork.c --- */
+
+void front_register_fork(void);
+
+/* --- trim.c --- */
+
+/* Gives everything free back to the kernel: the calling thread's bins, empty
+ * slabs, free spans. Returns bytes given back. */
+size_t front_trim(void);
+
+#endif

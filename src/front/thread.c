@@ -1,0 +1,126 @@
+/* The start of HAKMEM, and of each thread's use of it, and its end.
+ *
+ *   shows      newborn ----------> its own cache ----------> dead
+ *   happens             first slow call          TLS destructor
+ *
+ * Newborn and dead are shared caches whose every bin is empty and full, so each
+ * call of such a thread comes to the slow path, which looks here. A newborn one
+ * gets a cache; a dead one, which has flushed its cache already and will have no
+ * second chance, works without from then on: each block straight from its slab
+ * and back. That serves other libraries' destructors, which may run after ours.
+ *
+ * The first call may come before any constructor, inside the dynamic linker. So
+ * nothing here relies on constructors; and what is called (pthread_key_create,
+ * pthread_setspecific, pthread_atfork) may itself allocate, so thread-local state
+ * is complete before each such call. */
+#include <pthread.h>
+
+#include "front/front.h"
+#include "modes/watch.h"
+#include "os/options.h"
+#include "os/system.h"
+#include "span/arena.h"
+
+static struct cache newborn_cache; /* all zero: every bin is full */
+static struct cache dead_cache;
+
+_Thread_local struct front_tls front_tls = {
+    .row = (struct row *)&cache_closed_row,
+    .cache = &newborn_cache,
+};
+
+struct os_lock front_start_lock;
+static _Atomic bool is_started;
+static _Atomic bool has_key; /* written under front_start_lock */
+static pthread_key_t key;
+
+static void end_thread(void *argument) {
+    struct thread *thread = argument;
+    front_tls.row = (struct row *)&cache_closed_row;
+    front_tls.cache = &dead_cache;
+    cache_flush(thread);
+    registry_remove(thread);
+}
+
+static bool start_locked(void) {
+    os_memory_init();
+    options_load();
+    os_memory_use_thp(hak_options.thp);
+    unsigned shards = hak_options.shards != 0
+                          ? (unsigned)hak_options.shards
+                          : hak_min(os_processor_count(), (unsigned)MAX_SHARDS);
+    if (!window_init(hak_options.arena_size, os_random_seed()))
+        return false;
+    arena_init();
+    span_init(shards);
+    classes_init();
+    slab_init(shards);
+    if (hak_options.verbose >= 1)
+        hak_warn("profile %s, %u shards, window %p of %zu MiB", options_profile()->name, shards,
+                 (void *)window_super_address(0), window_slab_count * SLAB_BYTES / MIB);
+    return true;
+}
+
+static hak_cold bool start(void) {
+    os_lock_acquire(&front_start_lock);
+    bool was_started = atomic_load_explicit(&is_started, memory_order_relaxed);
+    bool started = was_started || start_locked();
+    /* Pairs with the acquire in front_start: all that start_locked wrote. */
+    atomic_store_explicit(&is_started, started, memory_order_release);
+    os_lock_release(&front_start_lock);
+    if (started && !was_started)
+        front_register_fork();
+    return started;
+}
+
+bool front_start(void) {
+    return hak_likely(atomic_load_explicit(&is_started, memory_order_acquire)) || start();
+}
+
+/* The key is made at the first thread's birth, without a lock held, for making it
+ * may allocate. Two threads may both get here; one's key stays. */
+static bool ensure_key(void) {
+    if (atomic_load_explicit(&has_key, memory_order_acquire))
+        return true;
+    pthread_key_t made;
+    if (pthread_key_create(&made, end_thread) != 0)
+        return false;
+    os_lock_acquire(&front_start_lock);
+    bool is_second = atomic_load_explicit(&has_key, memory_order_relaxed);
+    if (!is_second) {
+        key = made;
+        /* Pairs with the acquire above. */
+        atomic_store_explicit(&has_key, true, memory_order_release);
+    }
+    os_lock_release(&front_start_lock);
+    if (is_second)
+        pthread_key_delete(made);
+    return true;
+}
+
+static hak_cold struct thread *begin_thread(void) {
+    if (!front_start())
+        return NULL;
+    struct thread *thread = registry_add();
+    if (thread == NULL)
+        return NULL;
+    watch_begin(thread);
+    front_tls.row = (struct row *)watch_shown_row(thread);
+    front_tls.cache = watch_shown_cache(thread);
+    /* Without a key the thread's bins stay filled when it ends; the budget bounds
+     * what is lost. */
+    if (ensure_key())
+        pthread_setspecific(key, thread);
+    return thread;
+}
+
+struct thread *front_thread(void) {
+    struct thread *thread = front_tls.cache->thread;
+    if (hak_likely(thread != NULL))
+        return thread;
+    return front_tls.cache == &newborn_cache ? begin_thread() : NULL;
+}
+
+unsigned front_shard_without_thread(void) {
+    return (unsigned)(os_thread_identity() / 4096 % slab_shard_count());
+}

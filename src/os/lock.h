@@ -1,0 +1,74 @@
+/* A lock of four bytes that sleeps in the kernel when it must wait, and that a
+ * forking thread can walk through. See lock.c.
+ *
+ * Ranks: a thread takes locks in this order only, and holds at most one of each
+ * rank but for the exceptions named; fork takes all.
+ *
+ *   start      the first call of all
+ *   registry   the list of thread caches
+ *   opening    the first use of a class in a shard
+ *   class      one per shard and size class: its slabs. A slab that moves from
+ *              one shard to another needs both, the lower shard's first
+ *   spans      one per shard: its SuperSlabs
+ *   arena      the window's SuperSlabs
+ *   huge       the table of huge blocks
+ *   metadata   memory for descriptors
+ */
+#ifndef HAK_OS_LOCK_H
+#define HAK_OS_LOCK_H
+
+#include <stdatomic.h>
+
+#include "base/base.h"
+
+enum { LOCK_FREE, LOCK_HELD, LOCK_HELD_WITH_WAITERS };
+
+struct os_lock {
+    _Atomic uint32_t state; /* LOCK_…; all zero is a free lock */
+};
+
+/* The thread that forks, between its taking all locks and giving them back; 0
+ * else. Compared with os_thread_identity(). */
+extern _Atomic uintptr_t os_lock_forker;
+
+uintptr_t os_thread_identity(void);
+void os_lock_wait(struct os_lock *lock);
+void os_lock_wake(struct os_lock *lock);
+
+hak_inline bool os_lock_is_passed(void) {
+    uintptr_t forker = atomic_load_explicit(&os_lock_forker, memory_order_relaxed);
+    return hak_unlikely(forker != 0) && forker == os_thread_identity();
+}
+
+hak_inline bool os_lock_try(struct os_lock *lock) {
+    if (os_lock_is_passed())
+        return true;
+    uint32_t expected = LOCK_FREE;
+    return atomic_compare_exchange_strong_explicit(&lock->state, &expected, LOCK_HELD,
+                                                   memory_order_acquire, memory_order_relaxed);
+}
+
+hak_inline void os_lock_acquire(struct os_lock *lock) {
+    if (hak_unlikely(!os_lock_try(lock)))
+        os_lock_wait(lock);
+}
+
+hak_inline void os_lock_release(struct os_lock *lock) {
+    if (os_lock_is_passed())
+        return;
+    /* Pairs with the acquire of the next holder: it sees all writes made here. */
+    uint32_t was = atomic_exchange_explicit(&lock->state, LOCK_FREE, memory_order_release);
+    if (hak_unlikely(was == LOCK_HELD_WITH_WAITERS))
+        os_lock_wake(lock);
+}
+
+/* In the child of a fork: the lock is free and nobody waits. */
+hak_inline void os_lock_reset(struct os_lock *lock) {
+    atomic_store_explicit(&lock->state, LOCK_FREE, memory_order_relaxed);
+}
+
+/* The calling thread holds every lock: from here on it passes them all. */
+void os_lock_pass_begin(void);
+void os_lock_pass_end(void);
+
+#endif

@@ -1,0 +1,152 @@
+/* Pages from the kernel.
+ *
+ *   reserve   address space only: PROT_NONE, not in core files
+ *   commit    memory may be touched: a fresh private mapping laid over the
+ *             reservation, which also brings it back into core files; the
+ *             kernel gives a page when it is first written
+ *   purge     the page goes back, the space stays committed
+ *
+ * Fresh and successfully purged pages are zero; the span layer keeps count of
+ * which are, so that calloc need not clear them again.
+ *
+ * Purging uses MADV_DONTNEED, not MADV_FREE: resident figures must be true. */
+#include "os/memory.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+enum { ANONYMOUS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
+
+/* Both are written at the start, under the lock of front/thread.c. */
+static size_t page_size_bytes;
+static enum os_thp thp_policy;
+
+static _Atomic uint64_t calls[OS_CALL_KINDS];
+
+bool (*os_test_refuses)(enum os_call kind);
+
+void os_memory_init(void) { page_size_bytes = getauxval(AT_PAGESZ); }
+
+void os_memory_use_thp(enum os_thp thp) { thp_policy = thp; }
+
+size_t os_page_size(void) { return page_size_bytes; }
+
+uint64_t os_call_count(enum os_call kind) {
+    return atomic_load_explicit(&calls[kind], memory_order_relaxed);
+}
+
+/* Counts the call; false when a test wants it refused. */
+static bool call_begins(enum os_call kind) {
+    atomic_fetch_add_explicit(&calls[kind], 1, memory_order_relaxed);
+    return os_test_refuses == NULL || !os_test_refuses(kind);
+}
+
+static void *map(enum os_call kind, void *address, size_t bytes, int protection, int flags) {
+    if (!call_begins(kind))
+        return NULL;
+    int saved_errno = errno;
+    void *result = mmap(address, bytes, protection, flags, -1, 0);
+    errno = saved_errno;
+    return result == MAP_FAILED ? NULL : result;
+}
+
+static bool advise(enum os_call kind, void *address, size_t bytes, int advice) {
+    if (!call_begins(kind))
+        return false;
+    int saved_errno = errno;
+    bool done = madvise(address, bytes, advice) == 0;
+    errno = saved_errno;
+    return done;
+}
+
+void *os_reserve(size_t bytes) {
+    void *start = map(OS_CALL_RESERVE, NULL, bytes, PROT_NONE, ANONYMOUS);
+    if (start != NULL)
+        advise(OS_CALL_ADVISE, start, bytes, MADV_DONTDUMP);
+    return start;
+}
+
+enum os_reserved os_reserve_at(void *address, size_t bytes) {
+    if (!call_begins(OS_CALL_RESERVE))
+        return OS_REFUSED;
+    int saved_errno = errno;
+    void *start = mmap(address, bytes, PROT_NONE, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    bool occupied = start == MAP_FAILED && errno == EEXIST;
+    errno = saved_errno;
+    if (start == MAP_FAILED)
+        return occupied ? OS_OCCUPIED : OS_REFUSED;
+    /* Kernels before 4.17 take the address as a mere hint. */
+    if (start != address) {
+        os_unmap(start, bytes);
+        return OS_OCCUPIED;
+    }
+    advise(OS_CALL_ADVISE, start, bytes, MADV_DONTDUMP);
+    return OS_RESERVED;
+}
+
+bool os_commit(void *address, size_t bytes) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    if (map(OS_CALL_COMMIT, address, bytes, PROT_READ | PROT_WRITE, flags) == NULL)
+        return false;
+    if (thp_policy == OS_THP_ALWAYS)
+        advise(OS_CALL_ADVISE, address, bytes, MADV_HUGEPAGE);
+    else if (thp_policy == OS_THP_NEVER)
+        advise(OS_CALL_ADVISE, address, bytes, MADV_NOHUGEPAGE);
+    return true;
+}
+
+void *os_map_table(size_t bytes) { return map(OS_CALL_MAP, NULL, bytes, PROT_READ, ANONYMOUS); }
+
+bool os_table_make_writable(void *address, size_t bytes) {
+    if (!call_begins(OS_CALL_COMMIT))
+        return false;
+    int saved_errno = errno;
+    bool done = mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
+    errno = saved_errno;
+    return done;
+}
+
+void *os_map_aligned(size_t bytes, size_t alignment) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    int protection = PROT_READ | PROT_WRITE;
+    if (alignment <= page_size_bytes)
+        return map(OS_CALL_MAP, NULL, bytes, protection, flags);
+    size_t slack = alignment - page_size_bytes;
+    if (bytes > PTRDIFF_MAX - slack)
+        return NULL;
+    char *start = map(OS_CALL_MAP, NULL, bytes + slack, protection, flags);
+    if (start == NULL)
+        return NULL;
+    size_t before = align_up((uintptr_t)start, alignment) - (uintptr_t)start;
+    if (before != 0)
+        os_unmap(start, before);
+    if (slack != before)
+        os_unmap(start + before + bytes, slack - before);
+    return start + before;
+}
+
+void os_unmap(void *address, size_t bytes) {
+    atomic_fetch_add_explicit(&calls[OS_CALL_UNMAP], 1, memory_order_relaxed);
+    int saved_errno = errno;
+    munmap(address, bytes);
+    errno = saved_errno;
+}
+
+void *os_remap(void *address, size_t old_bytes, size_t new_bytes) {
+    if (!call_begins(OS_CALL_REMAP))
+        return NULL;
+    int saved_errno = errno;
+    void *result = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
+    errno = saved_errno;
+    return result == MAP_FAILED ? NULL : result;
+}
+
+bool os_purge(void *address, size_t bytes) {
+    return advise(OS_CALL_PURGE, address, bytes, MADV_DONTNEED);
+}

@@ -1,0 +1,64 @@
+/* Address space and pages: the kernel's side of the allocator. See memory.c.
+ *
+ * All sizes and addresses are multiples of os_page_size() unless a line says
+ * otherwise. Functions that return a pointer return NULL when the kernel
+ * refuses; nothing here sets errno for the caller to see or panics. Thread
+ * safe. */
+#ifndef HAK_OS_MEMORY_H
+#define HAK_OS_MEMORY_H
+
+#include "base/base.h"
+
+enum os_thp { OS_THP_DEFAULT, OS_THP_ALWAYS, OS_THP_NEVER };
+
+/* Before all else here; then, when options are known, the policy for huge pages. */
+void os_memory_init(void);
+void os_memory_use_thp(enum os_thp thp);
+
+/* Bytes, a power of two: 4, 16 or 64 KiB, known at run time. */
+size_t os_page_size(void);
+
+/* Address space without memory, left out of core files. os_reserve_at: exactly
+ * there or not at all. */
+enum os_reserved { OS_RESERVED, OS_OCCUPIED, OS_REFUSED };
+void *os_reserve(size_t bytes);
+enum os_reserved os_reserve_at(void *address, size_t bytes);
+
+/* Memory for reserved space: readable, writable, zero. */
+bool os_commit(void *address, size_t bytes);
+
+/* A table that reads as zero everywhere and costs nothing until a part of it
+ * is made writable. */
+void *os_map_table(size_t bytes);
+bool os_table_make_writable(void *address, size_t bytes);
+
+/* Zero memory at a multiple of alignment (a power of two), and its return. */
+void *os_map_aligned(size_t bytes, size_t alignment);
+void os_unmap(void *address, size_t bytes);
+
+/* Grows or shrinks a mapping of os_map_aligned, moving it if need be; the
+ * contents move by page tables, not by bytes. The result is page-aligned. */
+void *os_remap(void *address, size_t old_bytes, size_t new_bytes);
+
+/* Gives the pages back to the kernel; they read as zero when next touched.
+ * False when they could not be (locked memory): their contents stay. */
+bool os_purge(void *address, size_t bytes);
+
+/* Calls into the kernel made by this layer, by kind, for tests and statistics. */
+enum os_call {
+    OS_CALL_RESERVE,
+    OS_CALL_COMMIT,
+    OS_CALL_MAP,
+    OS_CALL_UNMAP,
+    OS_CALL_REMAP,
+    OS_CALL_PURGE,
+    OS_CALL_ADVISE,
+    OS_CALL_KINDS,
+};
+uint64_t os_call_count(enum os_call kind);
+
+/* Fault injection for tests: when set, asked before each call of the kinds
+ * above; true makes the call fail as if the kernel had refused. */
+extern bool (*os_test_refuses)(enum os_call kind);
+
+#endif

@@ -1,0 +1,61 @@
+/* The options of HAKMEM_OPTIONS, and the profiles, which are named sets of
+ * numbers. Read once, before the first block is handed out; plain data then. */
+#ifndef HAK_OS_OPTIONS_H
+#define HAK_OS_OPTIONS_H
+
+#include "base/base.h"
+#include "base/format.h"
+#include "os/memory.h"
+
+enum hak_profile_name { PROFILE_SPEED, PROFILE_BALANCED, PROFILE_LEAN };
+
+/* How much memory is kept warm. One row a profile in options.c. */
+struct hak_profile {
+    const char *name;
+    size_t cache_total_bytes;      /* all thread caches together; law 5's budget */
+    size_t cache_thread_min_bytes; /* of that to one thread: at least, at most */
+    size_t cache_thread_max_bytes;
+    size_t cache_class_bytes; /* one bin: as many blocks as fit, */
+    unsigned cache_class_blocks; /* but not more than this */
+    uint64_t decay_ms;        /* free pages go back to the kernel after this time */
+};
+
+enum stats_mode { STATS_OFF, STATS_EXIT, STATS_EXIT_JSON, STATS_EXACT, STATS_EXACT_JSON };
+
+enum { OPTION_PATH_CAPACITY = 512 };
+
+struct hak_options {
+    unsigned profile;    /* enum hak_profile_name */
+    unsigned stats;      /* enum stats_mode */
+    unsigned thp;        /* enum os_thp */
+    uint64_t shards;     /* 0: one per processor */
+    uint64_t arena_size; /* bytes of the window of addresses */
+    uint64_t decay_ms;   /* OPTION_FROM_PROFILE: as the profile says */
+    uint64_t verbose;    /* 0: silent, 1: notes at the start, 2: and at the end */
+    char stats_file[OPTION_PATH_CAPACITY]; /* empty: standard error */
+};
+
+#define OPTION_FROM_PROFILE UINT64_MAX
+
+enum { MAX_SHARDS = 256 };
+
+/* Valid after options_load. */
+extern struct hak_options hak_options;
+
+/* Reads HAKMEM_OPTIONS. What it cannot understand it reports in one line each
+ * and leaves at its default. */
+void options_load(void);
+
+/* Reads one text of name=value pairs over what is set already. */
+void options_parse(const char *text);
+
+/* The numbers of the profile in force, options applied. */
+const struct hak_profile *options_profile(void);
+
+/* The value in force as text; false if no option has that name. */
+bool options_print(const char *name, struct format_buffer *out);
+
+/* path with %p replaced by the process id; cut to capacity. */
+void options_expand_path(const char *path, char *out, size_t capacity);
+
+#endif

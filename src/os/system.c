@@ -1,0 +1,115 @@
+/* The small services of the system. */
+#include "os/system.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "os/memory.h"
+
+uint64_t os_now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+unsigned os_processor_count(void) {
+    cpu_set_t set;
+    int saved_errno = errno;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    errno = saved_errno;
+    return count > 0 ? (unsigned)count : 1;
+}
+
+uint64_t os_random_seed(void) {
+    /* The kernel leaves 16 random bytes to each program at its start. */
+    const void *bytes = (const void *)getauxval(AT_RANDOM); // NOLINT(performance-no-int-to-ptr)
+    uint64_t seed = (uintptr_t)&seed;
+    if (bytes != NULL)
+        memcpy(&seed, bytes, sizeof seed);
+    return seed;
+}
+
+unsigned os_process_id(void) { return (unsigned)getpid(); }
+
+/* "NAME=value" is name's? Then its value. */
+static const char *value_if_named(const char *entry, const char *name) {
+    size_t length = strlen(name);
+    return strncmp(entry, name, length) == 0 && entry[length] == '=' ? entry + length + 1 : NULL;
+}
+
+/* The environment as the kernel keeps it, for calls so early that the C
+ * library has not set environ: inside the dynamic linker. */
+static const char *value_in_proc(const char *name) {
+    enum { CAPACITY = 128 * 1024 };
+    static char *text;
+    static size_t length;
+    if (text == NULL) {
+        text = os_map_aligned(CAPACITY, 1);
+        int file = text == NULL ? -1 : open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+        if (file < 0)
+            return NULL;
+        ssize_t got;
+        while (length < CAPACITY - 1 &&
+               (got = read(file, text + length, CAPACITY - 1 - length)) > 0)
+            length += (size_t)got;
+        close(file);
+    }
+    for (size_t at = 0; at < length; at += strlen(text + at) + 1) {
+        const char *value = value_if_named(text + at, name);
+        if (value != NULL)
+            return value;
+    }
+    return NULL;
+}
+
+const char *os_environment(const char *name) {
+    if (getauxval(AT_SECURE) != 0)
+        return NULL;
+    if (environ == NULL) {
+        int saved_errno = errno;
+        const char *value = value_in_proc(name);
+        errno = saved_errno;
+        return value;
+    }
+    for (char **entry = environ; *entry != NULL; entry++) {
+        const char *value = value_if_named(*entry, name);
+        if (value != NULL)
+            return value;
+    }
+    return NULL;
+}
+
+static void drain(struct format_buffer *buffer) {
+    size_t done = 0;
+    while (done < buffer->length && buffer->drain_error == 0) {
+        ssize_t written = write(buffer->drain_target, buffer->text + done, buffer->length - done);
+        if (written >= 0)
+            done += (size_t)written;
+        else if (errno != EINTR)
+            buffer->drain_error = errno;
+    }
+    buffer->length = 0;
+}
+
+struct format_buffer os_output_begin(int descriptor, char *text, size_t capacity) {
+    struct format_buffer buffer = format_begin(text, capacity);
+    buffer.drain = drain;
+    buffer.drain_target = descriptor;
+    return buffer;
+}
+
+int os_output_end(struct format_buffer *buffer) {
+    drain(buffer);
+    return buffer->drain_error;
+}
+
+int os_file_create(const char *path) {
+    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+}
+
+void os_file_close(int descriptor) { close(descriptor); }

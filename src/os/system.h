@@ -1,0 +1,36 @@
+/* What else the allocator asks of the system: time, processors, chance, its
+ * environment and files for its reports. */
+#ifndef HAK_OS_SYSTEM_H
+#define HAK_OS_SYSTEM_H
+
+#include "base/base.h"
+#include "base/format.h"
+
+/* Milliseconds of a monotonic clock, a few milliseconds coarse, no system call. */
+uint64_t os_now_ms(void);
+
+/* Processors that this process may run on, at least 1. */
+unsigned os_processor_count(void);
+
+/* A random word, the same during the life of the process. */
+uint64_t os_random_seed(void);
+
+/* The value of an environment variable, or NULL. Always NULL in a process that
+ * runs with raised privileges. Valid until the environment changes. Works also
+ * before the C library has set up its environment; then the text is valid for
+ * ever. */
+const char *os_environment(const char *name);
+
+unsigned os_process_id(void);
+
+/* A buffer that writes to a file descriptor when full and at os_output_end. */
+struct format_buffer os_output_begin(int descriptor, char *text, size_t capacity);
+
+/* Writes the rest; 0, or the errno of the first write that failed. */
+int os_output_end(struct format_buffer *buffer);
+
+/* A new or emptied file to write to; -1 with errno as open(2). */
+int os_file_create(const char *path);
+void os_file_close(int descriptor);
+
+#endif

@@ -1,0 +1,415 @@
+/* Slabs: spans cut into blocks of one class, their free blocks a bitmap in the
+ * descriptor (span/super.h), never a list through the blocks themselves.
+ *
+ *   span      | block 0 | block 1 | block 2 | ...                  | tail |
+ *   free_bits   0         1         1         ...
+ *
+ * A bit is set while its block is neither with the program nor in a thread's
+ * bin. A block leaves its bin before its bit is set, so a set bit at a give is a
+ * second free.
+ *
+ *   pool (one a shard and class)
+ *     partial[0] -> slab -> slab     under a quarter free: used first
+ *     partial[1] -> slab
+ *     ...
+ *
+ * Blocks come from the fullest slab that has any, lowest address first; so
+ * sparse slabs drain, become empty and go back to their SuperSlab. One small
+ * empty slab stays when it is the pool's last, so that a program that frees and
+ * allocates in turns does not set up the same slab again and again.
+ *
+ * Lock: a pool's lock protects its lists and the slab fields of its spans. A
+ * span's class and shard change only under the lock of the pool that it leaves;
+ * so whoever holds that lock and finds them as expected may rely on them. Spans
+ * are taken and given without the lock. */
+#include "slab/slab.h"
+
+#include "span/report.h"
+
+enum { KEPT_EMPTY_SLABS = 2 }; /* the longest span kept empty */
+
+struct pool pools[MAX_SHARDS][CLASS_COUNT];
+static unsigned shard_count;
+struct os_lock pools_opening_lock;
+
+void slab_init(unsigned count) { shard_count = count; }
+unsigned slab_shard_count(void) { return shard_count; }
+
+hak_inline unsigned span_class(const struct span *span) {
+    return atomic_load_explicit(&span->class, memory_order_relaxed);
+}
+
+hak_inline unsigned span_shard_of(const struct span *span) {
+    return atomic_load_explicit(&span->shard, memory_order_relaxed);
+}
+
+/* Sets up a pool's lists at its first use, so that the thousands of pools that a
+ * program never uses cost nothing. */
+static hak_cold void open_pool(struct pool *pool) {
+    os_lock_acquire(&pools_opening_lock);
+    if (!atomic_load_explicit(&pool->is_open, memory_order_relaxed)) {
+        for (unsigned rank = 0; rank < FILL_RANKS; rank++)
+            list_init(&pool->partial[rank]);
+        /* Pairs with the acquire in lock_pool. */
+        atomic_store_explicit(&pool->is_open, true, memory_order_release);
+    }
+    os_lock_release(&pools_opening_lock);
+}
+
+static struct pool *lock_pool(unsigned shard, unsigned class) {
+    struct pool *pool = &pools[shard][class];
+    if (hak_unlikely(!atomic_load_explicit(&pool->is_open, memory_order_acquire)))
+        open_pool(pool);
+    os_lock_acquire(&pool->lock);
+    return pool;
+}
+
+static void count_partial(struct pool *pool, int change) {
+    uint32_t count = atomic_load_explicit(&pool->partial_count, memory_order_relaxed);
+    atomic_store_explicit(&pool->partial_count, count + (uint32_t)change, memory_order_relaxed);
+}
+
+/* --- which list a slab is on; the pool's lock is held --------------------- */
+
+static unsigned wanted_rank(const struct span *span) {
+    if (span->free_count == 0)
+        return FILL_UNLISTED;
+    return (span->free_count * (unsigned)FILL_RANKS - 1) / span->capacity;
+}
+
+/* Puts a slab on the list that its number of free blocks asks for. */
+static void settle(struct pool *pool, struct span *span) {
+    unsigned rank = wanted_rank(span);
+    if (rank == span->fill_rank)
+        return;
+    if (span->fill_rank == FILL_UNLISTED)
+        count_partial(pool, 1);
+    else
+        list_remove(&span->link);
+    if (rank == FILL_UNLISTED)
+        count_partial(pool, -1);
+    else
+        list_push_front(&pool->partial[rank], &span->link);
+    span->fill_rank = (uint8_t)rank;
+}
+
+static void unlist(struct pool *pool, struct span *span) {
+    if (span->fill_rank == FILL_UNLISTED)
+        return;
+    list_remove(&span->link);
+    count_partial(pool, -1);
+    span->fill_rank = FILL_UNLISTED;
+}
+
+static struct span *fullest(struct pool *pool) {
+    for (unsigned rank = 0; rank < FILL_RANKS; rank++) {
+        if (!list_is_empty(&pool->partial[rank]))
+            return container_of(pool->partial[rank].next, struct span, link);
+    }
+    return NULL;
+}
+
+/* --- new slabs ------------------------------------------------------------- */
+
+static void write_entries(const struct span *span, uint16_t entry) {
+    size_t first = window_slab_index(span->start);
+    for (size_t i = 0; i < span->slabs; i++)
+        window_entry_set(first + i, entry);
+}
+
+static void mark_all_free(struct span *span) {
+    unsigned words = span->capacity / WORD_BITS;
+    for (unsigned w = 0; w < words; w++)
+        span->free_bits[w] = UINT64_MAX;
+    if (span->capacity % WORD_BITS != 0)
+        span->free_bits[words] = bits_low(span->capacity % WORD_BITS);
+    span->free_count = span->capacity;
+    span->first_word = 0;
+}
+
+/* Cuts a new span into blocks and gives it to the pool. */
+static bool add_fresh(unsigned shard, unsigned class) {
+    const struct size_class *shape = &size_classes[class];
+    bool is_zero;
+    struct span *span = span_take(shard, shape->slabs, 1, SPAN_TAKEN, &is_zero);
+    if (span == NULL)
+        return false;
+    span->capacity = shape->capacity;
+    span->fill_rank = FILL_UNLISTED;
+    list_init(&span->link);
+    mark_all_free(span);
+    struct pool *pool = lock_pool(shard, class);
+    atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
+    atomic_store_explicit(&span->class, (uint8_t)class, memory_order_relaxed);
+    write_entries(span, slab_entry(shard, class));
+    pool->slab_count++;
+    settle(pool, span);
+    os_lock_release(&pool->lock);
+    return true;
+}
+
+/* Moves the slab with the most free blocks between two pools, both locked; false
+ * if there is none worth it. */
+static bool move_sparse(struct pool *from, struct pool *to, unsigned shard, unsigned class) {
+    for (unsigned rank = FILL_RANKS; rank-- > 1;) {
+        if (list_is_empty(&from->partial[rank]))
+            continue;
+        struct span *span = container_of(from->partial[rank].next, struct span, link);
+        unlist(from, span);
+        from->slab_count--;
+        atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
+        write_entries(span, slab_entry(shard, class));
+        to->slab_count++;
+        settle(to, span);
+        return true;
+    }
+    return false;
+}
+
+/* A slab that another shard hardly uses is better than a fresh one: else small
+ * programs would pay for each class in each shard. */
+static bool adopt_sparse(unsigned shard, unsigned class) {
+    bool adopted = false;
+    for (unsigned i = 1; i < shard_count && !adopted; i++) {
+        unsigned other = (shard + i) % shard_count;
+        if (atomic_load_explicit(&pools[other][class].partial_count, memory_order_relaxed) == 0)
+            continue;
+        /* Two locks of one rank: the lower shard's first. */
+        struct pool *low = lock_pool(hak_min(shard, other), class);
+        struct pool *high = lock_pool(hak_max(shard, other), class);
+        struct pool *to = shard < other ? low : high;
+        adopted = move_sparse(to == low ? high : low, to, shard, class);
+        os_lock_release(&high->lock);
+        os_lock_release(&low->lock);
+    }
+    return adopted;
+}
+
+/* --- taking ---------------------------------------------------------------- */
+
+/* Moves up to want free blocks of a slab to the places just below end. */
+static unsigned take_from(struct span *span, uint32_t size, void **end, unsigned want) {
+    void **at = end;
+    void **stop = end - hak_min(want, (unsigned)span->free_count);
+    unsigned w = span->first_word;
+    while (at > stop) {
+        uint64_t word = span->free_bits[w];
+        char *base = span->start + (size_t)w * WORD_BITS * size;
+        for (; word != 0 && at > stop; word &= word - 1)
+            *--at = base + (size_t)bit_lowest(word) * size;
+        span->free_bits[w] = word;
+        if (word == 0)
+            w++;
+    }
+    unsigned taken = (unsigned)(end - at);
+    span->free_count = (uint16_t)(span->free_count - taken);
+    span->first_word = (uint16_t)w;
+    return taken;
+}
+
+static unsigned take_partial(unsigned shard, unsigned class, void **out, unsigned want) {
+    uint32_t size = size_classes[class].size;
+    struct pool *pool = lock_pool(shard, class);
+    void **end = out + want;
+    struct span *span;
+    while (end > out && (span = fullest(pool)) != NULL) {
+        end -= take_from(span, size, end, (unsigned)(end - out));
+        settle(pool, span);
+    }
+    unsigned taken = (unsigned)(out + want - end);
+    pool->taken += taken;
+    os_lock_release(&pool->lock);
+    if (taken < want) {
+        for (unsigned i = 0; i < taken; i++)
+            out[i] = end[i];
+    }
+    return taken;
+}
+
+unsigned slab_take(unsigned shard, unsigned class, void **out, unsigned want) {
+    unsigned taken;
+    while ((taken = take_partial(shard, class, out, want)) == 0) {
+        if (!adopt_sparse(shard, class) && !add_fresh(shard, class))
+            return 0;
+    }
+    return taken;
+}
+
+/* --- giving ---------------------------------------------------------------- */
+
+enum verdict { BLOCK_IN_USE, BLOCK_ELSEWHERE, BLOCK_BAD };
+
+hak_inline bool span_covers(const struct span *span, const void *pointer) {
+    return (size_t)((const char *)pointer - span->start) < span_bytes(span);
+}
+
+/* The span that a block's pointer leads to, or NULL. */
+static struct span *find_span(const void *block) {
+    return window_contains(block) ? span_of(block) : NULL;
+}
+
+/* Under the lock of (shard, class): is this a block in use of a slab of theirs?
+ * Every promise is looked at again here, for the pointer may be stale: class,
+ * shard, exact multiple of the size, index below the capacity, bit not set. */
+static enum verdict judge(const struct span *span, unsigned shard, unsigned class,
+                          const void *block, uint32_t *index) {
+    if (span_class(span) != class)
+        return BLOCK_BAD;
+    if (span_shard_of(span) != shard)
+        return BLOCK_ELSEWHERE;
+    const struct size_class *shape = &size_classes[class];
+    size_t offset = (size_t)((const char *)block - span->start);
+    *index = class_index(shape, offset);
+    bool is_block = (size_t)*index * shape->size == offset && *index < span->capacity &&
+                    !bitmap_get(span->free_bits, *index);
+    return is_block ? BLOCK_IN_USE : BLOCK_BAD;
+}
+
+/* Reports what judge found bad; the lock is no longer held. */
+_Noreturn static void report_block(unsigned class, const void *block, const char *operation) {
+    struct span *span = find_span(block);
+    if (span == NULL || span_class(span) != class) {
+        if (!is_aligned((uintptr_t)block, CLASS_STEP))
+            report_bad_pointer(block, operation);
+        hak_panic(HAK_DOUBLE_FREE,
+                  "%s(%p): block of size class %zu is free already, its slab given back since",
+                  operation, block, class_size(class));
+    }
+    const struct size_class *shape = &size_classes[class];
+    size_t offset = (size_t)((const char *)block - span->start);
+    size_t index = offset / shape->size;
+    bool is_free = index < span->capacity && bitmap_get(span->free_bits, index);
+    report_bad_block(block, operation, span->start, shape->size, span->capacity, is_free);
+}
+
+static void mark_free(struct span *span, uint32_t index) {
+    bitmap_set(span->free_bits, index);
+    span->free_count++;
+    span->first_word = (uint16_t)hak_min((unsigned)span->first_word, index / WORD_BITS);
+}
+
+/* A slab has got blocks back. If it is wholly free and not worth keeping, moves
+ * it to retired: no longer a slab, its entries cleared. */
+static void settle_given(struct pool *pool, struct span *span, struct list *retired) {
+    settle(pool, span);
+    if (span->free_count < span->capacity)
+        return;
+    bool is_last = atomic_load_explicit(&pool->partial_count, memory_order_relaxed) == 1;
+    if (is_last && span->slabs <= KEPT_EMPTY_SLABS)
+        return;
+    unlist(pool, span);
+    pool->slab_count--;
+    atomic_store_explicit(&span->class, 0, memory_order_relaxed);
+    write_entries(span, 0);
+    list_push_back(retired, &span->link);
+}
+
+static void give_retired(struct list *retired) {
+    while (!list_is_empty(retired)) {
+        struct span *span = container_of(retired->next, struct span, link);
+        list_remove(&span->link);
+        span_give(span);
+    }
+}
+
+/* Gives the blocks that belong to `shard`; moves the others to the front of
+ * blocks and returns how many they are. Stops at a bad one, which *bad then
+ * names; bad NULL: steps over bad ones. */
+static unsigned give_to(unsigned shard, unsigned class, void **blocks, unsigned count,
+                        void **bad) {
+    struct list retired;
+    list_init(&retired);
+    unsigned rest = 0;
+    unsigned given = 0;
+    struct span *span = NULL;
+    struct pool *pool = lock_pool(shard, class);
+    for (unsigned i = 0; i < count && (bad == NULL || *bad == NULL); i++) {
+        if (span == NULL || !span_covers(span, blocks[i])) {
+            if (span != NULL && span_class(span) == class && span_shard_of(span) == shard)
+                settle_given(pool, span, &retired);
+            span = find_span(blocks[i]);
+        }
+        uint32_t index = 0;
+        enum verdict verdict =
+            span == NULL ? BLOCK_BAD : judge(span, shard, class, blocks[i], &index);
+        if (verdict == BLOCK_IN_USE) {
+            mark_free(span, index);
+            given++;
+        } else if (verdict == BLOCK_ELSEWHERE) {
+            blocks[rest++] = blocks[i];
+        } else if (bad != NULL) {
+            *bad = blocks[i];
+        }
+    }
+    if (span != NULL && span_class(span) == class && span_shard_of(span) == shard)
+        settle_given(pool, span, &retired);
+    pool->given += given;
+    os_lock_release(&pool->lock);
+    give_retired(&retired);
+    return rest;
+}
+
+void slab_give(unsigned class, void **blocks, unsigned count) {
+    while (count != 0) {
+        struct span *span = find_span(blocks[0]);
+        void *bad = span == NULL ? blocks[0] : NULL;
+        if (bad == NULL)
+            count = give_to(span_shard_of(span), class, blocks, count, &bad);
+        if (bad != NULL)
+            report_block(class, bad, "free");
+    }
+}
+
+void slab_reclaim(unsigned class, void **blocks, unsigned count) {
+    while (count != 0) {
+        struct span *span = find_span(blocks[0]);
+        if (span == NULL || span_class(span) != class)
+            blocks[0] = blocks[--count];
+        else
+            count = give_to(span_shard_of(span), class, blocks, count, NULL);
+    }
+}
+
+/* --- upkeep ---------------------------------------------------------------- */
+
+static void trim_pool(unsigned shard, unsigned class) {
+    struct list retired;
+    list_init(&retired);
+    struct pool *pool = lock_pool(shard, class);
+    struct list *emptiest = &pool->partial[FILL_RANKS - 1];
+    for (struct list *link = emptiest->next, *next; link != emptiest; link = next) {
+        next = link->next;
+        struct span *span = container_of(link, struct span, link);
+        if (span->free_count < span->capacity)
+            continue;
+        unlist(pool, span);
+        pool->slab_count--;
+        atomic_store_explicit(&span->class, 0, memory_order_relaxed);
+        write_entries(span, 0);
+        list_push_back(&retired, &span->link);
+    }
+    os_lock_release(&pool->lock);
+    give_retired(&retired);
+}
+
+void slab_trim(void) {
+    for (unsigned shard = 0; shard < shard_count; shard++) {
+        for (unsigned class = 1; class < CLASS_COUNT; class++) {
+            if (atomic_load_explicit(&pools[shard][class].partial_count, memory_order_relaxed) != 0)
+                trim_pool(shard, class);
+        }
+    }
+}
+
+struct class_stats slab_stats(unsigned class) {
+    struct class_stats stats = {0};
+    for (unsigned shard = 0; shard < shard_count; shard++) {
+        struct pool *pool = &pools[shard][class];
+        os_lock_acquire(&pool->lock);
+        stats.taken += pool->taken;
+        stats.given += pool->given;
+        stats.slab_bytes += (size_t)pool->slab_count * size_classes[class].slabs * SLAB_BYTES;
+        os_lock_release(&pool->lock);
+    }
+    return stats;
+}

@@ -1,0 +1,60 @@
+/* Blocks of the size classes: taken from and given back to shards in batches.
+ * See slab.c. Thread safe. */
+#ifndef HAK_SLAB_SLAB_H
+#define HAK_SLAB_SLAB_H
+
+#include "os/lock.h"
+#include "os/options.h"
+#include "slab/classes.h"
+#include "span/span.h"
+
+enum {
+    FILL_RANKS = 4,      /* lists of a pool: quarters of free blocks, fullest first */
+    FILL_UNLISTED = 255, /* full, or between two pools */
+};
+
+/* The slabs of one class in one shard. */
+struct pool {
+    hak_line_aligned struct os_lock lock;
+    _Atomic bool is_open;             /* the lists are set up; only then may it be locked */
+    _Atomic uint32_t partial_count;   /* slabs on the lists; read without the lock as a hint */
+    struct list partial[FILL_RANKS];  /* slabs with free blocks */
+    uint32_t slab_count;
+    uint64_t taken, given;            /* blocks since the start */
+};
+extern struct pool pools[MAX_SHARDS][CLASS_COUNT];
+
+/* Held while a pool is opened: who holds it, as fork does, knows that the pools
+ * that are not open stay so. */
+extern struct os_lock pools_opening_lock;
+
+void slab_init(unsigned shard_count);
+unsigned slab_shard_count(void);
+
+/* Takes up to want blocks; out[0 .. result - 1] descend in address, so that
+ * popping from the end hands them out in ascending order. 0: out of memory. */
+unsigned slab_take(unsigned shard, unsigned class, void **out, unsigned want);
+
+/* Gives blocks of one class home, whatever their shards. blocks is used as
+ * working space. Panics on a pointer that is no block in use. */
+void slab_give(unsigned class, void **blocks, unsigned count);
+
+/* As slab_give, for bins that nobody vouches for (cache.c, reclaiming after a
+ * fork): what is no block in use is left alone. */
+void slab_reclaim(unsigned class, void **blocks, unsigned count);
+
+/* Gives wholly free slabs back to their SuperSlabs. */
+void slab_trim(void);
+
+struct class_stats {
+    uint64_t taken, given;
+    size_t slab_bytes;
+};
+struct class_stats slab_stats(unsigned class);
+
+/* The slab entry of a class in a shard's row. */
+hak_inline uint16_t slab_entry(unsigned shard, unsigned class) {
+    return entry_make(shard % ROW_COUNT, class);
+}
+
+#endif

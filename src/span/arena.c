@@ -1,0 +1,263 @@
+/* Whole SuperSlabs.
+ *
+ *   window: |..... known ......|<- frontier: never reserved yet
+ *   free    1 1 0 0 1 0 1 1 1 0
+ *
+ * A request takes the smallest run of free SuperSlabs that holds it (best fit,
+ * lowest address first); if there is none, the frontier moves up by a range of
+ * at least 32 MiB, less where address space is short.
+ *
+ * Lock: arena_lock protects everything here; commits and purges run unlocked,
+ * on SuperSlabs that have been taken off the free set for the purpose. */
+#include "span/arena.h"
+
+#include "os/memory.h"
+#include "os/metadata.h"
+
+enum {
+    MAX_SUPERS = 1 << 19, /* 1 TiB */
+    RANGE_SUPERS = 16,    /* 32 MiB */
+    NOT_FOUND = MAX_SUPERS,
+    MAX_STEPS_OVER = 4096, /* 128 GiB of other people's mappings in a row */
+};
+
+struct os_lock arena_lock;
+
+static uint64_t free_set[MAX_SUPERS / WORD_BITS];
+static size_t frontier; /* SuperSlabs below it have been tried */
+static size_t reserved_count;
+static size_t committed_count;
+static struct list dirty_list; /* oldest first */
+
+void arena_init(void) { list_init(&dirty_list); }
+
+static size_t super_limit(void) { return window_slab_count / SUPER_SLABS; }
+
+/* The first index >= from whose free bit is as wanted, or the frontier. */
+static size_t next_with(size_t from, bool wanted) {
+    for (size_t word = from / WORD_BITS; word * WORD_BITS < frontier; word++) {
+        uint64_t bits = wanted ? free_set[word] : ~free_set[word];
+        if (word == from / WORD_BITS)
+            bits &= ~bits_low(from % WORD_BITS);
+        if (bits != 0)
+            return hak_min(word * WORD_BITS + bit_lowest(bits), frontier);
+    }
+    return frontier;
+}
+
+/* The smallest run that holds count, aligned. */
+static size_t best_fit(size_t count, size_t alignment) {
+    size_t first_address = window_first_slab / SUPER_SLABS;
+    size_t best = NOT_FOUND;
+    size_t best_length = SIZE_MAX;
+    size_t end;
+    for (size_t start = next_with(0, true); start < frontier; start = next_with(end, true)) {
+        end = next_with(start, false);
+        size_t at = align_up(first_address + start, alignment) - first_address;
+        if (at < end && end - at >= count && end - start < best_length) {
+            best = at;
+            best_length = end - start;
+            if (best_length == count)
+                break;
+        }
+    }
+    return best;
+}
+
+static void set_free(size_t index, size_t count, bool is_free) {
+    for (size_t i = index; i < index + count; i++) {
+        if (is_free)
+            bitmap_set(free_set, i);
+        else
+            bitmap_clear(free_set, i);
+    }
+}
+
+/* Moves the frontier over count SuperSlabs at index, which become ours. */
+static enum os_reserved grow_at(size_t index, size_t count) {
+    if (count > super_limit() - index || !window_open(index, count))
+        return OS_REFUSED;
+    enum os_reserved outcome = window_reserve(index, count);
+    if (outcome == OS_RESERVED) {
+        set_free(index, count, true);
+        frontier = index + count;
+        reserved_count += count;
+    }
+    return outcome;
+}
+
+/* Reserves more, so that a run of count exists: a whole range, or just what is
+ * needed where address space is short. Steps over places that others hold. */
+static bool grow(size_t count, size_t alignment) {
+    size_t first_address = window_first_slab / SUPER_SLABS;
+    size_t index = align_up(first_address + frontier, alignment) - first_address;
+    size_t step = hak_max(alignment, (size_t)RANGE_SUPERS);
+    for (int try = 0; try < MAX_STEPS_OVER && index + count <= super_limit(); try++) {
+        enum os_reserved outcome = grow_at(index, align_up(count, RANGE_SUPERS));
+        if (outcome != OS_RESERVED)
+            outcome = grow_at(index, count);
+        if (outcome != OS_OCCUPIED)
+            return outcome == OS_RESERVED;
+        index += step;
+    }
+    return false;
+}
+
+/* A descriptor for SuperSlab index, if it has none yet. */
+static struct super *describe(size_t index) {
+    struct super *super = window_super(index);
+    if (super != NULL)
+        return super;
+    super = os_metadata_take(sizeof *super);
+    if (super == NULL)
+        return NULL;
+    super->start = window_super_address(index);
+    super->free = ALL_SLABS;
+    list_init(&super->link);
+    list_init(&super->dirty_link);
+    window_super_set(index, super);
+    return super;
+}
+
+/* Takes [index, index + count) off the free set; their descriptors exist. */
+static bool claim(size_t index, size_t count) {
+    for (size_t i = index; i < index + count; i++) {
+        if (describe(i) == NULL)
+            return false;
+    }
+    for (size_t i = index; i < index + count; i++) {
+        struct super *super = window_super(i);
+        list_remove(&super->dirty_link);
+        atomic_store_explicit(&super->home, SUPER_IN_RUN, memory_order_relaxed);
+    }
+    set_free(index, count, false);
+    return true;
+}
+
+/* Gives claimed ones back untouched. */
+static void unclaim(size_t index, size_t count) {
+    os_lock_acquire(&arena_lock);
+    for (size_t i = index; i < index + count; i++) {
+        struct super *super = window_super(i);
+        atomic_store_explicit(&super->home, SUPER_IN_ARENA, memory_order_relaxed);
+        if (super->zero != ALL_SLABS && super->committed)
+            list_push_back(&dirty_list, &super->dirty_link);
+    }
+    set_free(index, count, true);
+    os_lock_release(&arena_lock);
+}
+
+/* Commits those of a claimed run that are not, a call for each run of them. */
+static bool commit(size_t index, size_t count) {
+    size_t end = index + count;
+    for (size_t at = index; at < end;) {
+        size_t stop = at;
+        while (stop < end && !window_super(stop)->committed)
+            stop++;
+        if (stop == at) {
+            at++;
+            continue;
+        }
+        if (!os_commit(window_super_address(at), (stop - at) * SUPER_BYTES))
+            return false;
+        os_lock_acquire(&arena_lock);
+        committed_count += stop - at;
+        os_lock_release(&arena_lock);
+        for (; at < stop; at++) {
+            window_super(at)->committed = true;
+            window_super(at)->zero = ALL_SLABS;
+        }
+    }
+    return true;
+}
+
+struct super *arena_take(size_t count, size_t alignment) {
+    os_lock_acquire(&arena_lock);
+    size_t index = NOT_FOUND;
+    if (count <= super_limit()) {
+        index = best_fit(count, alignment);
+        if (index == NOT_FOUND && grow(count, alignment))
+            index = best_fit(count, alignment);
+    }
+    bool claimed = index != NOT_FOUND && claim(index, count);
+    os_lock_release(&arena_lock);
+    if (!claimed)
+        return NULL;
+    if (!commit(index, count)) {
+        unclaim(index, count);
+        return NULL;
+    }
+    return window_super(index);
+}
+
+bool arena_take_at(size_t index, size_t count) {
+    os_lock_acquire(&arena_lock);
+    bool claimed = index + count <= frontier && next_with(index, false) >= index + count &&
+                   claim(index, count);
+    os_lock_release(&arena_lock);
+    if (!claimed)
+        return false;
+    if (!commit(index, count)) {
+        unclaim(index, count);
+        return false;
+    }
+    return true;
+}
+
+void arena_give(struct super *super, uint64_t now_ms) {
+    hak_assert(super->free == ALL_SLABS);
+    os_lock_acquire(&arena_lock);
+    atomic_store_explicit(&super->home, SUPER_IN_ARENA, memory_order_relaxed);
+    if (super->zero != ALL_SLABS) {
+        super->dirty_since_ms = now_ms;
+        list_push_back(&dirty_list, &super->dirty_link);
+    }
+    bitmap_set(free_set, window_super_index(super->start));
+    os_lock_release(&arena_lock);
+}
+
+/* The oldest dirty SuperSlab, claimed, if it is old enough. */
+static struct super *claim_oldest_dirty(uint64_t before_ms) {
+    struct super *super = NULL;
+    os_lock_acquire(&arena_lock);
+    if (!list_is_empty(&dirty_list)) {
+        super = container_of(dirty_list.next, struct super, dirty_link);
+        if (super->dirty_since_ms > before_ms ||
+            !claim(window_super_index(super->start), 1))
+            super = NULL;
+    }
+    os_lock_release(&arena_lock);
+    return super;
+}
+
+size_t arena_purge(uint64_t before_ms) {
+    size_t bytes = 0;
+    struct super *super;
+    while ((super = claim_oldest_dirty(before_ms)) != NULL) {
+        bool purged = os_purge(super->start, SUPER_BYTES);
+        if (purged) {
+            super->zero = ALL_SLABS;
+            bytes += SUPER_BYTES;
+        }
+        os_lock_acquire(&arena_lock);
+        atomic_store_explicit(&super->home, SUPER_IN_ARENA, memory_order_relaxed);
+        set_free(window_super_index(super->start), 1, true);
+        os_lock_release(&arena_lock);
+    }
+    return bytes;
+}
+
+struct arena_stats arena_stats(void) {
+    struct arena_stats stats = {0};
+    os_lock_acquire(&arena_lock);
+    stats.reserved_bytes = reserved_count * SUPER_BYTES;
+    stats.committed_bytes = committed_count * SUPER_BYTES;
+    for (size_t i = next_with(0, true); i < frontier; i = next_with(i + 1, true)) {
+        struct super *super = window_super(i);
+        if (super != NULL && super->committed)
+            stats.free_bytes += SUPER_BYTES;
+    }
+    list_for_each(link, &dirty_list) stats.dirty_bytes += SUPER_BYTES;
+    os_lock_release(&arena_lock);
+    return stats;
+}

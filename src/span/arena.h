@@ -1,0 +1,36 @@
+/* The window's SuperSlabs that belong to no shard: taken and given by the run.
+ * See arena.c. Thread safe. */
+#ifndef HAK_SPAN_ARENA_H
+#define HAK_SPAN_ARENA_H
+
+#include "os/lock.h"
+#include "span/super.h"
+
+void arena_init(void);
+
+/* count SuperSlabs in a row, the first at a multiple of alignment SuperSlabs (a
+ * power of two), committed, every slab free. The caller owns them. NULL: out of
+ * memory or addresses. */
+struct super *arena_take(size_t count, size_t alignment);
+
+/* Takes exactly the SuperSlabs [index, index + count) if all are free. */
+bool arena_take_at(size_t index, size_t count);
+
+/* Gives one back; all its slabs are free. now_ms: when it became so. */
+void arena_give(struct super *super, uint64_t now_ms);
+
+/* Purges free SuperSlabs that have been dirty since before_ms or longer; returns
+ * the bytes given to the kernel. Called without locks. */
+size_t arena_purge(uint64_t before_ms);
+
+struct arena_stats {
+    size_t reserved_bytes;  /* address space */
+    size_t committed_bytes; /* that may be touched */
+    size_t free_bytes;      /* committed, owned by no shard */
+    size_t dirty_bytes;     /* of those: not yet given back to the kernel */
+};
+struct arena_stats arena_stats(void);
+
+extern struct os_lock arena_lock;
+
+#endif

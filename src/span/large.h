@@ -1,0 +1,42 @@
+/* Blocks beyond the size classes: spans of their own in the window, or, from
+ * 1 GiB on and where the window has no place, mappings of their own outside.
+ * See large.c and huge.c. Thread safe. */
+#ifndef HAK_SPAN_LARGE_H
+#define HAK_SPAN_LARGE_H
+
+#include "os/lock.h"
+#include "span/span.h"
+
+/* At least bytes (1 .. PTRDIFF_MAX) at a multiple of alignment, a power of two.
+ * *is_zero: all of it reads as zero. NULL: out of memory. */
+void *large_take(unsigned shard, size_t bytes, size_t alignment, bool *is_zero);
+
+/* Frees a block of large_take; panics if pointer is none. */
+void large_give(void *pointer);
+
+/* Usable bytes; panics if pointer is no live block of large_take. */
+size_t large_usable_bytes(const void *pointer);
+
+/* Makes a block larger or smaller without copying. Returns where it is now, or
+ * NULL when only a copy will do; the block is then as it was. */
+void *large_resize(void *pointer, size_t bytes);
+
+/* --- huge.c: the blocks outside the window --- */
+
+void *huge_take(size_t bytes, size_t alignment);
+bool huge_give(void *pointer); /* false: no huge block starts there */
+void *huge_resize(void *pointer, size_t bytes);
+size_t huge_usable_bytes(const void *pointer); /* 0: none starts there */
+
+/* The huge block that covers pointer, for reports; NULL if none. */
+void *huge_start_of(const void *pointer, size_t *bytes);
+
+struct huge_stats {
+    size_t count, bytes;
+    uint64_t taken, given;
+};
+struct huge_stats huge_stats(void);
+
+extern struct os_lock huge_lock;
+
+#endif

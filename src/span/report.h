@@ -1,0 +1,16 @@
+/* What to say of a pointer that is not what it should be. See report.c. */
+#ifndef HAK_SPAN_REPORT_H
+#define HAK_SPAN_REPORT_H
+
+#include "base/base.h"
+
+/* Ends the process with the report that fits a pointer in which no block of the
+ * program starts. operation: what the program called, for people. */
+_Noreturn void report_bad_pointer(const void *pointer, const char *operation);
+
+/* For one that lies in a span of blocks of one class: where in it. is_free: the
+ * block that covers it is free already. */
+_Noreturn void report_bad_block(const void *pointer, const char *operation, const char *span_start,
+                                size_t block_bytes, size_t capacity, bool is_free);
+
+#endif

@@ -1,0 +1,474 @@
+/* Spans of slabs inside the SuperSlabs of a shard.
+ *
+ *   shard   by_free[1] -> S -> S          fewest free slabs: filled first
+ *           by_free[2] -> S
+ *           ...
+ *           by_free[31]
+ *
+ * A request takes the SuperSlab with the fewest free slabs that holds it, and
+ * in it the lowest place: so sparse SuperSlabs drain, become wholly free and go
+ * back to the arena, where any shard or a large block can have them.
+ *
+ * Requests of more than a SuperSlab take a run of whole ones from the arena;
+ * what the last of them has left serves the shard.
+ *
+ * Locks: the shard's lock protects its lists and its SuperSlabs' free, zero and
+ * heads; the arena's may be taken inside it. Commit and purge run unlocked. */
+#include "span/span.h"
+
+#include "os/metadata.h"
+#include "os/system.h"
+#include "span/arena.h"
+
+struct span_shard span_shards[MAX_SHARDS];
+static unsigned span_shard_count;
+
+void span_init(unsigned shard_count) {
+    span_shard_count = shard_count;
+    for (unsigned s = 0; s < shard_count; s++) {
+        for (unsigned f = 0; f <= SUPER_SLABS; f++)
+            list_init(&span_shards[s].by_free[f]);
+        list_init(&span_shards[s].dirty);
+    }
+}
+
+/* --- a shard's lists; its lock is held ------------------------------------ */
+
+static void unlist(struct span_shard *shard, struct super *super) {
+    unsigned free = bit_count(super->free);
+    if (free == 0)
+        return;
+    list_remove(&super->link);
+    if (list_is_empty(&shard->by_free[free]))
+        shard->occupied &= ~(UINT64_C(1) << free);
+}
+
+static void enlist(struct span_shard *shard, struct super *super) {
+    unsigned free = bit_count(super->free);
+    if (free == 0)
+        return;
+    list_push_front(&shard->by_free[free], &super->link);
+    shard->occupied |= UINT64_C(1) << free;
+}
+
+static void take_slabs(struct span_shard *shard, struct super *super, uint32_t mask) {
+    unlist(shard, super);
+    super->free &= ~mask;
+    super->zero &= ~mask;
+    if (super->free == super->zero)
+        list_remove(&super->dirty_link);
+    enlist(shard, super);
+}
+
+/* Puts a SuperSlab on the lists where it belongs; one that has become wholly free
+ * leaves for the arena. */
+static void settle(struct span_shard *shard, struct super *super, uint64_t now_ms) {
+    if (super->free == ALL_SLABS) {
+        list_remove(&super->dirty_link);
+        shard->super_count--;
+        arena_give(super, now_ms);
+        return;
+    }
+    if (super->free != super->zero && list_is_empty(&super->dirty_link)) {
+        super->dirty_since_ms = now_ms;
+        list_push_back(&shard->dirty, &super->dirty_link);
+    }
+    enlist(shard, super);
+}
+
+/* Lets a shard have a SuperSlab that no list knows. */
+static void adopt(struct span_shard *shard, struct super *super) {
+    atomic_store_explicit(&super->shard, (uint16_t)(shard - span_shards), memory_order_relaxed);
+    atomic_store_explicit(&super->home, SUPER_IN_SHARD, memory_order_relaxed);
+    shard->super_count++;
+}
+
+static void free_slabs(struct span_shard *shard, struct super *super, uint32_t mask) {
+    uint64_t now_ms = os_now_ms();
+    unlist(shard, super);
+    super->free |= mask;
+    settle(shard, super, now_ms);
+}
+
+/* Where count slabs in a row are free in super, aligned; SUPER_SLABS: nowhere. */
+static unsigned find_run(const struct super *super, unsigned count, size_t alignment) {
+    uint64_t starts = bits_runs(super->free, count);
+    while (starts != 0) {
+        unsigned at = bit_lowest(starts);
+        if (at % alignment == 0)
+            return at;
+        starts &= starts - 1;
+    }
+    return SUPER_SLABS;
+}
+
+/* The fullest SuperSlab with room. */
+static struct super *find_fit(struct span_shard *shard, unsigned count, size_t alignment,
+                              unsigned *at) {
+    uint64_t ranks = shard->occupied & ~bits_low(count);
+    for (; ranks != 0; ranks &= ranks - 1) {
+        list_for_each(link, &shard->by_free[bit_lowest(ranks)]) {
+            struct super *super = container_of(link, struct super, link);
+            *at = find_run(super, count, alignment);
+            if (*at < SUPER_SLABS)
+                return super;
+        }
+    }
+    return NULL;
+}
+
+static bool ensure_spans(struct super *super) {
+    if (super->spans == NULL)
+        super->spans = os_metadata_take(SUPER_SLABS * sizeof *super->spans);
+    return super->spans != NULL;
+}
+
+/* Makes slab `first` of super the head of a span; its slabs are taken. */
+static struct span *begin_span(struct span_shard *shard, struct super *super, unsigned first,
+                               size_t slabs, enum span_state state) {
+    struct span *span = &super->spans[first];
+    span->start = super->start + (size_t)first * SLAB_BYTES;
+    span->slabs = (uint32_t)slabs;
+    span->state = (uint8_t)state;
+    if (state == SPAN_LARGE) {
+        shard->large_count++;
+        shard->large_taken++;
+        shard->large_bytes += span_bytes(span);
+    }
+    atomic_fetch_or_explicit(&super->heads, slab_mask(first, 1), memory_order_release);
+    return span;
+}
+
+/* --- taking ---------------------------------------------------------------- */
+
+static struct span *take_within(struct span_shard *shard, unsigned slabs, size_t alignment,
+                                enum span_state state, bool *is_zero) {
+    struct super *fresh = NULL;
+    os_lock_acquire(&shard->lock);
+    unsigned first = 0;
+    struct super *super = find_fit(shard, slabs, alignment, &first);
+    if (super == NULL) {
+        os_lock_release(&shard->lock);
+        fresh = arena_take(1, 1);
+        if (fresh == NULL)
+            return NULL;
+        if (!ensure_spans(fresh)) {
+            arena_give(fresh, os_now_ms());
+            return NULL;
+        }
+        os_lock_acquire(&shard->lock);
+        adopt(shard, fresh);
+        enlist(shard, fresh);
+        super = fresh;
+        first = 0;
+    }
+    uint32_t mask = slab_mask(first, slabs);
+    *is_zero = (super->zero & mask) == mask;
+    take_slabs(shard, super, mask);
+    struct span *span = begin_span(shard, super, first, slabs, state);
+    os_lock_release(&shard->lock);
+    return span;
+}
+
+/* How a long span lies on its SuperSlabs: whole ones, then some slabs of one more. */
+static size_t whole_supers(size_t slabs) { return slabs / SUPER_SLABS; }
+static unsigned last_slabs(size_t slabs) { return (unsigned)(slabs % SUPER_SLABS); }
+
+static struct span *take_run(struct span_shard *shard, size_t slabs, size_t alignment,
+                             enum span_state state, bool *is_zero) {
+    size_t count = divide_up(slabs, SUPER_SLABS);
+    struct super *head = arena_take(count, hak_max(alignment / SUPER_SLABS, (size_t)1));
+    if (head == NULL)
+        return NULL;
+    size_t first = window_super_index(head->start);
+    struct super *last = window_super(first + count - 1);
+    if (!ensure_spans(head) || !ensure_spans(last)) {
+        for (size_t i = 0; i < count; i++)
+            arena_give(window_super(first + i), os_now_ms());
+        return NULL;
+    }
+    *is_zero = true;
+    os_lock_acquire(&shard->lock);
+    for (size_t i = 0; i < count; i++) {
+        struct super *super = window_super(first + i);
+        bool partly = super == last && last_slabs(slabs) != 0;
+        uint32_t mask = partly ? slab_mask(0, last_slabs(slabs)) : ALL_SLABS;
+        *is_zero &= (super->zero & mask) == mask;
+        super->free &= ~mask;
+        super->zero &= ~mask;
+        if (super == head || partly) {
+            adopt(shard, super);
+            settle(shard, super, os_now_ms());
+        }
+    }
+    struct span *span = begin_span(shard, head, 0, slabs, state);
+    os_lock_release(&shard->lock);
+    return span;
+}
+
+struct span *span_take(unsigned shard, size_t slabs, size_t alignment, enum span_state state,
+                       bool *is_zero) {
+    struct span_shard *home = &span_shards[shard];
+    if (slabs <= SUPER_SLABS && alignment <= SUPER_SLABS)
+        return take_within(home, (unsigned)slabs, alignment, state, is_zero);
+    return take_run(home, slabs, alignment, state, is_zero);
+}
+
+/* --- giving ---------------------------------------------------------------- */
+
+static struct super *super_of(const struct span *span) {
+    return window_super(window_super_index(span->start));
+}
+
+/* Locks the shard that a span's SuperSlab belongs to; NULL when the SuperSlab is
+ * in the arena, and so holds no span in use. */
+static struct span_shard *span_lock_home(struct span *span) {
+    struct super *super = super_of(span);
+    for (;;) {
+        unsigned index = atomic_load_explicit(&super->shard, memory_order_relaxed);
+        struct span_shard *shard = &span_shards[index];
+        os_lock_acquire(&shard->lock);
+        if (atomic_load_explicit(&super->home, memory_order_relaxed) != SUPER_IN_SHARD) {
+            os_lock_release(&shard->lock);
+            return NULL;
+        }
+        if (atomic_load_explicit(&super->shard, memory_order_relaxed) == index)
+            return shard;
+        os_lock_release(&shard->lock);
+    }
+}
+
+/* Frees slabs [from, to) of a span that starts at a SuperSlab's first slab. The
+ * head's lock is held; the last SuperSlab belongs to the same shard. */
+static void free_run(struct span_shard *shard, struct super *head, size_t from, size_t to) {
+    size_t first = window_super_index(head->start);
+    for (size_t i = whole_supers(from); i * SUPER_SLABS < to; i++) {
+        struct super *super = window_super(first + i);
+        size_t low = hak_max(from, i * SUPER_SLABS) - i * SUPER_SLABS;
+        size_t high = hak_min(to - i * SUPER_SLABS, (size_t)SUPER_SLABS);
+        if (atomic_load_explicit(&super->home, memory_order_relaxed) == SUPER_IN_RUN)
+            adopt(shard, super);
+        free_slabs(shard, super, slab_mask((unsigned)low, (unsigned)(high - low)));
+    }
+}
+
+static void give_locked(struct span_shard *shard, struct span *span) {
+    struct super *super = super_of(span);
+    unsigned first = super_index_of_slab(super, span->start);
+    if (span->state == SPAN_LARGE) {
+        shard->large_count--;
+        shard->large_given++;
+        shard->large_bytes -= span_bytes(span);
+    }
+    span->state = SPAN_FREE;
+    atomic_fetch_and_explicit(&super->heads, ~slab_mask(first, 1), memory_order_release);
+    if (first + span->slabs <= SUPER_SLABS)
+        free_slabs(shard, super, slab_mask(first, span->slabs));
+    else
+        free_run(shard, super, 0, span->slabs);
+}
+
+void span_give(struct span *span) {
+    struct span_shard *shard = span_lock_home(span);
+    hak_assert(shard != NULL);
+    give_locked(shard, span);
+    os_lock_release(&shard->lock);
+}
+
+bool span_give_large(struct span *span, const void *start) {
+    struct span_shard *shard = span_lock_home(span);
+    if (shard == NULL)
+        return false;
+    bool is_live = span->state == SPAN_LARGE && span->start == start;
+    if (is_live)
+        give_locked(shard, span);
+    os_lock_release(&shard->lock);
+    return is_live;
+}
+
+struct span *span_of(const void *pointer) {
+    size_t index = window_super_index(pointer);
+    struct super *super = window_super(index);
+    if (super == NULL)
+        return NULL;
+    uint32_t heads = atomic_load_explicit(&super->heads, memory_order_acquire);
+    unsigned slab = super_index_of_slab(super, pointer);
+    heads &= (uint32_t)bits_low(slab + 1);
+    if (heads != 0) {
+        struct span *span = &super->spans[bit_highest(heads)];
+        return (const char *)pointer < span->start + span_bytes(span) ? span : NULL;
+    }
+    /* Perhaps inside a long span that began in an earlier SuperSlab. */
+    while (index-- > 0) {
+        super = window_super(index);
+        if (super == NULL)
+            continue;
+        heads = atomic_load_explicit(&super->heads, memory_order_acquire);
+        if (heads == 0)
+            continue;
+        struct span *span = &super->spans[bit_highest(heads)];
+        return (const char *)pointer < span->start + span_bytes(span) ? span : NULL;
+    }
+    return NULL;
+}
+
+/* --- resizing in place ------------------------------------------------------- */
+
+/* Takes the slabs behind a span inside its SuperSlab. */
+static bool extend_within(struct span_shard *shard, struct super *super, unsigned from,
+                          unsigned to) {
+    uint32_t mask = slab_mask(from, to - from);
+    if ((super->free & mask) != mask)
+        return false;
+    take_slabs(shard, super, mask);
+    return true;
+}
+
+/* Lengthens a run: the rest of its last SuperSlab must be free, and so must as
+ * many SuperSlabs behind it in the arena as it needs. */
+static bool extend_run(struct span_shard *shard, struct super *head, size_t from, size_t to) {
+    size_t first = window_super_index(head->start);
+    size_t end = divide_up(from, SUPER_SLABS);
+    struct super *last = window_super(first + end - 1);
+    unsigned in_last = last_slabs(from);
+    size_t within = hak_min(to, end * SUPER_SLABS);
+    uint32_t rest = in_last == 0 ? 0 : slab_mask(in_last, (unsigned)(within - from));
+    if ((last->free & rest) != rest)
+        return false;
+    size_t more = divide_up(to, SUPER_SLABS) - end;
+    if (more != 0 && !arena_take_at(first + end, more))
+        return false;
+    if (rest != 0)
+        take_slabs(shard, last, rest);
+    for (size_t i = end; i < end + more; i++) {
+        struct super *super = window_super(first + i);
+        size_t high = hak_min(to - i * SUPER_SLABS, (size_t)SUPER_SLABS);
+        super->free &= ~slab_mask(0, (unsigned)high);
+        super->zero &= super->free;
+        if (super->free != 0) {
+            adopt(shard, super);
+            settle(shard, super, os_now_ms());
+        }
+    }
+    return true;
+}
+
+static bool extend(struct span_shard *shard, struct span *span, size_t slabs) {
+    struct super *super = super_of(span);
+    unsigned first = super_index_of_slab(super, span->start);
+    if (first + slabs <= SUPER_SLABS)
+        return extend_within(shard, super, first + span->slabs, first + (unsigned)slabs);
+    return first == 0 && extend_run(shard, super, span->slabs, slabs);
+}
+
+bool span_resize(struct span *span, size_t slabs) {
+    struct span_shard *shard = span_lock_home(span);
+    hak_assert(shard != NULL && slabs != 0);
+    bool done = true;
+    struct super *super = super_of(span);
+    unsigned first = super_index_of_slab(super, span->start);
+    if (slabs > span->slabs)
+        done = extend(shard, span, slabs);
+    else if (slabs < span->slabs && first + span->slabs <= SUPER_SLABS)
+        free_slabs(shard, super, slab_mask(first + (unsigned)slabs, span->slabs - (unsigned)slabs));
+    else if (slabs < span->slabs)
+        free_run(shard, super, slabs, span->slabs);
+    if (done) {
+        shard->large_bytes += (slabs - span->slabs) * SLAB_BYTES;
+        span->slabs = (uint32_t)slabs;
+    }
+    os_lock_release(&shard->lock);
+    return done;
+}
+
+/* --- purging ----------------------------------------------------------------- */
+
+/* Takes the oldest dirty slabs off the shard if they are old enough. */
+static struct super *claim_dirty(struct span_shard *shard, uint64_t before_ms, uint32_t *mask) {
+    struct super *super = NULL;
+    os_lock_acquire(&shard->lock);
+    if (!list_is_empty(&shard->dirty)) {
+        super = container_of(shard->dirty.next, struct super, dirty_link);
+        if (super->dirty_since_ms > before_ms) {
+            super = NULL;
+        } else {
+            *mask = super->free & ~super->zero;
+            take_slabs(shard, super, *mask);
+        }
+    }
+    os_lock_release(&shard->lock);
+    return super;
+}
+
+/* A system call for each run of slabs; true if all succeeded. */
+static bool purge_slabs(struct super *super, uint32_t mask) {
+    bool purged = true;
+    while (mask != 0) {
+        unsigned first = bit_lowest(mask);
+        unsigned count = bit_lowest(~((uint64_t)mask >> first));
+        purged &= os_purge(super->start + (size_t)first * SLAB_BYTES, (size_t)count * SLAB_BYTES);
+        mask &= ~slab_mask(first, count);
+    }
+    return purged;
+}
+
+static size_t purge_shard(struct span_shard *shard, uint64_t before_ms) {
+    size_t bytes = 0;
+    struct super *super;
+    uint32_t mask = 0;
+    while ((super = claim_dirty(shard, before_ms, &mask)) != NULL) {
+        bool purged = purge_slabs(super, mask);
+        os_lock_acquire(&shard->lock);
+        unlist(shard, super);
+        super->free |= mask;
+        if (purged) {
+            super->zero |= mask;
+            bytes += bit_count(mask) * (size_t)SLAB_BYTES;
+        }
+        bool is_whole = super->free == ALL_SLABS;
+        if (purged || is_whole)
+            settle(shard, super, os_now_ms());
+        else
+            enlist(shard, super); /* what cannot be purged is not tried again at once */
+        os_lock_release(&shard->lock);
+    }
+    return bytes;
+}
+
+void span_decay(unsigned shard) {
+    uint64_t now_ms = os_now_ms();
+    uint64_t decay_ms = options_profile()->decay_ms;
+    if (now_ms < decay_ms)
+        return;
+    purge_shard(&span_shards[shard], now_ms - decay_ms);
+    arena_purge(now_ms - decay_ms);
+}
+
+size_t span_purge_all(void) {
+    size_t bytes = 0;
+    for (unsigned s = 0; s < span_shard_count; s++)
+        bytes += purge_shard(&span_shards[s], UINT64_MAX);
+    return bytes + arena_purge(UINT64_MAX);
+}
+
+struct span_stats span_stats(void) {
+    struct span_stats stats = {0};
+    for (unsigned s = 0; s < span_shard_count; s++) {
+        struct span_shard *shard = &span_shards[s];
+        os_lock_acquire(&shard->lock);
+        stats.super_count += shard->super_count;
+        stats.large_count += shard->large_count;
+        stats.large_bytes += shard->large_bytes;
+        stats.large_taken += shard->large_taken;
+        stats.large_given += shard->large_given;
+        for (unsigned f = 1; f <= SUPER_SLABS; f++) {
+            list_for_each(link, &shard->by_free[f]) {
+                struct super *super = container_of(link, struct super, link);
+                stats.free_bytes += (size_t)f * SLAB_BYTES;
+                stats.dirty_bytes += bit_count(super->free & ~super->zero) * (size_t)SLAB_BYTES;
+            }
+        }
+        os_lock_release(&shard->lock);
+    }
+    return stats;
+}

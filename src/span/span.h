@@ -1,0 +1,62 @@
+/* Spans: runs of slabs, taken from and given back to the SuperSlabs of a shard.
+ * See span.c. Thread safe unless a line says otherwise. */
+#ifndef HAK_SPAN_SPAN_H
+#define HAK_SPAN_SPAN_H
+
+#include "os/lock.h"
+#include "os/options.h"
+#include "span/super.h"
+
+/* The SuperSlabs of one shard. */
+struct span_shard {
+    hak_line_aligned struct os_lock lock;
+    uint64_t occupied;                    /* bit f: by_free[f] is not empty */
+    struct list by_free[SUPER_SLABS + 1]; /* SuperSlabs with f free slabs; full ones on none */
+    struct list dirty;                    /* with dirty free slabs, oldest first */
+    size_t super_count;
+    size_t large_count; /* live blocks over the bins' sizes */
+    size_t large_bytes; /* of their spans */
+    uint64_t large_taken, large_given; /* since the start */
+};
+extern struct span_shard span_shards[MAX_SHARDS];
+
+void span_init(unsigned shard_count);
+
+/* slabs in a row, the first at a multiple of alignment slabs (a power of two).
+ * state: SPAN_TAKEN or SPAN_LARGE. *is_zero says whether all of it reads as zero.
+ * NULL: out of memory. Its map entries may be stale: the caller writes all of them. */
+struct span *span_take(unsigned shard, size_t slabs, size_t alignment, enum span_state state,
+                       bool *is_zero);
+
+/* The caller has cleared what map entries must not be found any more. */
+void span_give(struct span *span);
+
+/* Gives back the large block that starts at start, if that is what span is. */
+bool span_give_large(struct span *span, const void *start);
+
+/* The span in use that covers a pointer in the window, or NULL. Exact for
+ * pointers to live blocks; a guess that needs checking under a lock for others. */
+struct span *span_of(const void *pointer);
+
+/* Makes a span of SPAN_LARGE shorter, or longer where the slabs behind it are
+ * free. slabs > 0. Called by its owner. */
+bool span_resize(struct span *span, size_t slabs);
+
+hak_inline size_t span_bytes(const struct span *span) {
+    return (size_t)span->slabs * SLAB_BYTES;
+}
+
+/* Purges what has been free and dirty for as long as the profile's decay time;
+ * called now and then from slow paths without locks held. */
+void span_decay(unsigned shard);
+
+/* Purges all that is free and dirty, whatever its age; returns bytes. */
+size_t span_purge_all(void);
+
+struct span_stats {
+    size_t super_count, large_count, large_bytes, free_bytes, dirty_bytes;
+    uint64_t large_taken, large_given;
+};
+struct span_stats span_stats(void);
+
+#endif

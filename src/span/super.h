@@ -1,0 +1,82 @@
+/* SuperSlabs and the spans in them: the descriptors, apart from the memory that
+ * they describe.
+ *
+ *   SuperSlab, 2 MiB = 32 slabs of 64 KiB
+ *   | slab | slab   slab   slab | slab | .... |  a span: one or more slabs in a row
+ *     ^ spans[0]    ^ not used    ^ spans[4]
+ *
+ *   free    1 1 0 0 0 1 ...   bit per slab: free to take
+ *   zero    0 1 ...           of the free ones: known to read as zero
+ *   heads   ...               bit per slab: a span in use starts here
+ *
+ * A slab that is neither free nor in a span is being purged: it is off all
+ * lists and belongs to the purger.
+ *
+ * A span larger than a SuperSlab starts at a SuperSlab's first slab, covers
+ * whole ones and the first slabs of the last. Its descriptor is the first
+ * SuperSlab's spans[0]; the other SuperSlabs know of it only by their free bits.
+ *
+ * Descriptors are never unmapped: a stale pointer finds a descriptor that says
+ * "free", never a fault. */
+#ifndef HAK_SPAN_SUPER_H
+#define HAK_SPAN_SUPER_H
+
+#include "base/bits.h"
+#include "base/list.h"
+#include "span/window.h"
+
+enum {
+    SPAN_BITMAP_WORDS = SLAB_BYTES / 16 / WORD_BITS, /* a bit for each block of 16 bytes */
+};
+
+enum span_state { SPAN_FREE, SPAN_TAKEN, SPAN_LARGE };
+
+struct span {
+    /* The span layer's; written under the lock of the SuperSlab's shard. */
+    char *start;
+    uint32_t slabs;
+    uint8_t state; /* enum span_state */
+
+    /* The slab layer's, while it uses the span for blocks of one class. class
+     * and shard are read without a lock to find the lock, then checked under it;
+     * class 0 says: no blocks here. */
+    _Atomic uint8_t class;
+    _Atomic uint16_t shard;
+    uint16_t capacity;    /* blocks */
+    uint16_t free_count;  /* bits set in free_bits */
+    uint16_t first_word;  /* no bit is set in the words below */
+    uint8_t fill_rank;    /* which of the class's lists it is on */
+    struct list link;
+    uint64_t free_bits[SPAN_BITMAP_WORDS]; /* bit i: block i is free, and not cached either */
+};
+
+/* Where a SuperSlab is. */
+enum super_home { SUPER_IN_ARENA, SUPER_IN_SHARD, SUPER_IN_RUN };
+
+struct super {
+    char *start;
+    /* Which lock protects the rest: that of shard, or the arena's. Read without
+     * it to find it, then checked under it. */
+    _Atomic uint16_t shard;
+    _Atomic uint8_t home; /* enum super_home */
+    bool committed;
+    _Atomic uint32_t heads; /* read without a lock by span_of */
+    uint32_t free;
+    uint32_t zero;
+    uint64_t dirty_since_ms; /* while on a dirty list */
+    struct list link;        /* shard's list by number of free slabs */
+    struct list dirty_link;  /* list of those with free slabs that are not zero */
+    struct span *spans;      /* SUPER_SLABS of them; NULL until first needed */
+};
+
+#define ALL_SLABS UINT32_MAX
+
+hak_inline uint32_t slab_mask(unsigned first, unsigned count) {
+    return (uint32_t)bits_range(first, count);
+}
+
+hak_inline unsigned super_index_of_slab(const struct super *super, const void *pointer) {
+    return (unsigned)((size_t)((const char *)pointer - super->start) >> SLAB_SHIFT);
+}
+
+#endif

@@ -1,0 +1,125 @@
+/* Finding a place for the window.
+ *
+ * First choice: 1 TiB of addresses at a random place that programs leave alone.
+ * Nothing is reserved there beforehand, so VIRT stays small; the arena reserves
+ * ranges as it grows and steps over what others have mapped in between.
+ *
+ * Where the kernel (39-bit address spaces), a sanitizer or Valgrind refuses
+ * such addresses, the kernel chooses the place, and the window is as large a
+ * reservation as can be had, down to 64 MiB; then all of it is ours at once.
+ *
+ * The tables are mapped read-only and made writable piece by piece: an
+ * untouched read-only page costs neither memory nor commit charge. */
+#include "span/window.h"
+
+#define PLACE_LOW (32 * TIB)
+#define PLACE_HIGH (80 * TIB)
+#define LARGEST_RESERVATION (64 * GIB)
+#define SMALLEST_RESERVATION (64 * MIB)
+
+enum { PLACE_TRIES = 8, PROBE_BYTES = 16 * SUPER_BYTES };
+
+hak_line_aligned uintptr_t window_first_slab;
+size_t window_slab_count;
+_Atomic uint16_t *window_map;
+struct super *_Atomic *window_supers;
+
+/* All of the window is reserved already: it lies where the kernel put it. */
+static bool reserved_whole;
+
+static uint64_t next_random(uint64_t *state) {
+    /* splitmix64: Steele, Lea and Flood, OOPSLA 2014. */
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static char *random_place(size_t bytes, uint64_t seed) {
+    for (int try = 0; try < PLACE_TRIES; try++) {
+        size_t places = (PLACE_HIGH - PLACE_LOW - bytes) / SUPER_BYTES;
+        uintptr_t address = PLACE_LOW + next_random(&seed) % places * SUPER_BYTES;
+        char *place = (char *)address; // NOLINT(performance-no-int-to-ptr)
+        if (os_reserve_at(place, PROBE_BYTES) == OS_RESERVED) {
+            os_unmap(place, PROBE_BYTES);
+            return place;
+        }
+    }
+    return NULL;
+}
+
+static char *reserved_place(size_t *bytes) {
+    size_t size = hak_min(*bytes, LARGEST_RESERVATION);
+    for (; size >= SMALLEST_RESERVATION / 2; size /= 2) {
+        /* A SuperSlab more than asked for, to align the start. */
+        char *start = os_reserve(size + SUPER_BYTES);
+        if (start != NULL) {
+            *bytes = align_down(size, SUPER_BYTES);
+            // NOLINTNEXTLINE(performance-no-int-to-ptr)
+            return (char *)align_up((uintptr_t)start, SUPER_BYTES);
+        }
+    }
+    return NULL;
+}
+
+bool window_init(size_t bytes, uint64_t seed) {
+    bytes = align_down(bytes, SUPER_BYTES);
+    char *place = random_place(bytes, seed);
+    if (place == NULL) {
+        place = reserved_place(&bytes);
+        reserved_whole = true;
+    }
+    if (place == NULL)
+        return false;
+    size_t slabs = bytes / SLAB_BYTES;
+    size_t page = os_page_size();
+    size_t map_bytes = align_up(slabs * sizeof *window_map, page);
+    size_t super_bytes = align_up(slabs / SUPER_SLABS * sizeof *window_supers, page);
+    char *tables = os_map_table(map_bytes + super_bytes);
+    if (tables == NULL)
+        return false;
+    window_map = (_Atomic uint16_t *)(void *)tables;
+    window_supers = (struct super *_Atomic *)(void *)(tables + map_bytes);
+    window_first_slab = (uintptr_t)place >> SLAB_SHIFT;
+    window_slab_count = slabs;
+    return true;
+}
+
+/* Makes whole pages writable around [first, first + count) entries of a table. */
+static bool open_table(void *table, size_t entry_bytes, size_t first, size_t count) {
+    size_t page = os_page_size();
+    size_t low = align_down(first * entry_bytes, page);
+    size_t high = align_up((first + count) * entry_bytes, page);
+    return os_table_make_writable((char *)table + low, high - low);
+}
+
+/* Both tables are open below these; the arena opens them in ascending order
+ * under its lock. */
+static size_t map_open_slabs;
+static size_t supers_open;
+
+bool window_open(size_t first, size_t count) {
+    size_t slabs_end = (first + count) * SUPER_SLABS;
+    size_t page_entries = os_page_size() / sizeof(uint16_t);
+    if (slabs_end > map_open_slabs) {
+        if (!open_table(window_map, sizeof *window_map, map_open_slabs,
+                        slabs_end - map_open_slabs))
+            return false;
+        map_open_slabs = hak_min(align_up(slabs_end, page_entries), window_slab_count);
+    }
+    if (first + count > supers_open) {
+        if (!open_table(window_supers, sizeof *window_supers, supers_open,
+                        first + count - supers_open))
+            return false;
+        size_t page_supers = os_page_size() / sizeof(void *);
+        supers_open =
+            hak_min(align_up(first + count, page_supers), window_slab_count / SUPER_SLABS);
+    }
+    return true;
+}
+
+enum os_reserved window_reserve(size_t first, size_t count) {
+    if (reserved_whole)
+        return OS_RESERVED;
+    return os_reserve_at(window_super_address(first), count * SUPER_BYTES);
+}
