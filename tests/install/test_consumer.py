@@ -124,7 +124,7 @@ def test_headers_compile_alone(prefix: Path, tmp_path: Path) -> None:
 
 
 def test_command(prefix: Path, tmp_path: Path) -> None:
-    """The installed command finds the installed library (its Python packages are the checkout's)."""
+    """The installed command finds the installed library; its packages are the checkout's."""
     (tmp_path / "hakmem").mkdir()
     (tmp_path / "hakmem" / "venv").symlink_to(HERE.parent.parent / ".venv")
     statistics = tmp_path / "statistics.json"
