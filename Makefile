@@ -4,7 +4,7 @@
 SECONDS ?= 60
 PREFIX ?= /usr/local
 
-.PHONY: release debug demo check asan tsan ubsan lint fuzz bench mutants install clean help
+.PHONY: release debug demo check asan tsan ubsan lint format fuzz bench mutants install clean help
 .DEFAULT_GOAL := release
 
 ## make              build/release/libhakmem.so and .a
@@ -33,6 +33,11 @@ asan tsan ubsan:
 lint:
 	@tools/setup build check lint
 	@tools/lint
+
+## make format       rewrites C and Python as lint wants them formatted
+format:
+	@tools/setup build lint
+	@tools/format
 
 ## make fuzz SECONDS=n    every fuzzer for n seconds each
 fuzz:

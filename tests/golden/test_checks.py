@@ -48,6 +48,7 @@ def layers(tmp_path: Path, name: str, text: str) -> tuple[int, str]:
         ("os/a.c", "#include <sys/mman.h>\nvoid f(void) { munmap(0, 0); }\n"),
         ("span/a.c", '/* mmap() is not called here, nor is "syscall". */\n// madvise(x)\n'),
         ("span/a.c", 'void f(void) { os->read(1); puts("write(2) failed"); map_close(3); }\n'),
+        ("modes/a.c", "static long read(int x) { return x; }\nlong f(void) { return read(1); }\n"),
         ("base/panic.c", "#include <unistd.h>\nvoid f(void) { write(2, 0, 0); abort(); }\n"),
         ("abi/a.c", '#include "hakmem/hakmem.h"\n#include "front/fast.h"\n'),
     ],
