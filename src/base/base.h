@@ -22,6 +22,10 @@
 #define hak_inline static inline __attribute__((always_inline))
 #define hak_weak __attribute__((weak))
 
+/* Declares a variable that files of the library share: without "hidden" each
+ * access would go through a table of addresses. */
+#define hak_global extern __attribute__((visibility("hidden")))
+
 /* Fields written by different threads are kept this far apart. */
 #define HAK_CACHE_LINE 64u
 #define hak_line_aligned _Alignas(HAK_CACHE_LINE)

@@ -1,7 +1,7 @@
 /* A thread's cache: what the fast path works on. See cache.c for its upkeep.
  *
  *   struct cache   row 0    row 1    ...   row 15        a row per shard
- *   struct row     bin 0 | bin 1 | ... | bin 143 | slots
+ *   struct row     bin 0 | bin 1 | ... | bin 151 | slots
  *   struct bin     top, limit
  *
  *   slots of a bin:  | NULL | p1 | p2 | p3 | ....... |
@@ -78,8 +78,8 @@ struct thread {
 };
 
 /* The slot at which empty bins point, and a row of such bins, all shown full. */
-extern void *const cache_no_block[1];
-extern const struct row cache_closed_row;
+hak_global void *const cache_no_block[1];
+hak_global const struct row cache_closed_row;
 
 hak_inline void **bin_top(const struct bin *bin) {
     return atomic_load_explicit(&bin->top, memory_order_relaxed);
@@ -136,6 +136,6 @@ void registry_reclaim(void);
  * the registry's lock. */
 void registry_visit(void (*visit)(const struct thread *thread, void *context), void *context);
 
-extern struct os_lock registry_lock;
+hak_global struct os_lock registry_lock;
 
 #endif

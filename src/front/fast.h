@@ -23,7 +23,7 @@ struct front_tls {
     struct row *row;     /* malloc pops here */
     struct cache *cache; /* free pushes here */
 };
-extern _Thread_local struct front_tls front_tls __attribute__((tls_model("initial-exec")));
+hak_global _Thread_local struct front_tls front_tls __attribute__((tls_model("initial-exec")));
 
 /* slow: what to call, as a tail call, when the bin has no block; it also sees
  * sizes that no bin serves, 0 and those over CLASS_SIZE_MAX. */

@@ -42,7 +42,7 @@ unsigned front_shard_without_thread(void);
 /* Starts HAKMEM if nothing has yet. False: no address space. */
 bool front_start(void);
 
-extern struct os_lock front_start_lock;
+hak_global struct os_lock front_start_lock;
 
 /* --- fork.c --- */
 

@@ -29,7 +29,7 @@ struct os_lock {
 
 /* The thread that forks, between its taking all locks and giving them back; 0
  * else. Compared with os_thread_identity(). */
-extern _Atomic uintptr_t os_lock_forker;
+hak_global _Atomic uintptr_t os_lock_forker;
 
 uintptr_t os_thread_identity(void);
 void os_lock_wait(struct os_lock *lock);

@@ -59,6 +59,6 @@ uint64_t os_call_count(enum os_call kind);
 
 /* Fault injection for tests: when set, asked before each call of the kinds
  * above; true makes the call fail as if the kernel had refused. */
-extern bool (*os_test_refuses)(enum os_call kind);
+hak_global bool (*os_test_refuses)(enum os_call kind);
 
 #endif

@@ -15,6 +15,6 @@ void *os_metadata_take(size_t bytes);
 size_t os_metadata_bytes(void);
 
 /* For fork, which takes every lock. */
-extern struct os_lock os_metadata_lock;
+hak_global struct os_lock os_metadata_lock;
 
 #endif

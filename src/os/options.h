@@ -40,7 +40,7 @@ struct hak_options {
 enum { MAX_SHARDS = 256 };
 
 /* Valid after options_load. */
-extern struct hak_options hak_options;
+hak_global struct hak_options hak_options;
 
 /* Reads HAKMEM_OPTIONS. What it cannot understand it reports in one line each
  * and leaves at its default. */

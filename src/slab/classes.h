@@ -4,7 +4,7 @@
  *   1 .. 64   16, 32 .. 1024              16 bytes, no branch, no table
  *   65 .. 72  1152 .. 2048                1/8 of the power of two below
  *   ...                                   8 classes a doubling
- *   129 .. 136  288 KiB .. 512 KiB
+ *   137 .. 144  576 KiB .. 1 MiB
  *
  * A class is also the index of its bin in a row of a thread's cache, so that
  * the fast path needs no translation; class 0 is no class (span/window.h).
@@ -24,7 +24,7 @@ enum {
     CLASS_LINEAR_MAX = 1024,
     CLASS_LINEAR_COUNT = CLASS_LINEAR_MAX / CLASS_STEP,
     CLASS_COUNT = BIN_LARGE, /* classes 1 .. CLASS_COUNT - 1 */
-    CLASS_SIZE_MAX = 512 * 1024,
+    CLASS_SIZE_MAX = 1024 * 1024,
 };
 
 struct size_class {
@@ -33,7 +33,7 @@ struct size_class {
     uint16_t capacity;   /* blocks in a span */
     uint8_t slabs;       /* of a span: its tail is at most 1/16 of it */
 };
-extern struct size_class size_classes[CLASS_COUNT];
+hak_global struct size_class size_classes[CLASS_COUNT];
 
 /* Fills the table; once, before the first block. */
 void classes_init(void);

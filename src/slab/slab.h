@@ -22,11 +22,11 @@ struct pool {
     uint32_t slab_count;
     uint64_t taken, given;            /* blocks since the start */
 };
-extern struct pool pools[MAX_SHARDS][CLASS_COUNT];
+hak_global struct pool pools[MAX_SHARDS][CLASS_COUNT];
 
 /* Held while a pool is opened: who holds it, as fork does, knows that the pools
  * that are not open stay so. */
-extern struct os_lock pools_opening_lock;
+hak_global struct os_lock pools_opening_lock;
 
 void slab_init(unsigned shard_count);
 unsigned slab_shard_count(void);

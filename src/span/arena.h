@@ -31,6 +31,6 @@ struct arena_stats {
 };
 struct arena_stats arena_stats(void);
 
-extern struct os_lock arena_lock;
+hak_global struct os_lock arena_lock;
 
 #endif

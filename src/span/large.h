@@ -37,6 +37,6 @@ struct huge_stats {
 };
 struct huge_stats huge_stats(void);
 
-extern struct os_lock huge_lock;
+hak_global struct os_lock huge_lock;
 
 #endif

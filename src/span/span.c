@@ -60,10 +60,10 @@ static void take_slabs(struct span_shard *shard, struct super *super, uint32_t m
     enlist(shard, super);
 }
 
-/* Puts a SuperSlab on the lists where it belongs; one that has become wholly free
- * leaves for the arena. */
+/* Puts a SuperSlab on the lists where it belongs. The first that is wholly free
+ * stays with the shard, as its warm reserve; others leave for the arena. */
 static void settle(struct span_shard *shard, struct super *super, uint64_t now_ms) {
-    if (super->free == ALL_SLABS) {
+    if (super->free == ALL_SLABS && !list_is_empty(&shard->by_free[SUPER_SLABS])) {
         list_remove(&super->dirty_link);
         shard->super_count--;
         arena_give(super, now_ms);
@@ -143,13 +143,12 @@ static struct span *begin_span(struct span_shard *shard, struct super *super, un
 
 static struct span *take_within(struct span_shard *shard, unsigned slabs, size_t alignment,
                                 enum span_state state, bool *is_zero) {
-    struct super *fresh = NULL;
     os_lock_acquire(&shard->lock);
     unsigned first = 0;
     struct super *super = find_fit(shard, slabs, alignment, &first);
     if (super == NULL) {
         os_lock_release(&shard->lock);
-        fresh = arena_take(1, 1);
+        struct super *fresh = arena_take(1, 1);
         if (fresh == NULL)
             return NULL;
         if (!ensure_spans(fresh)) {
@@ -161,6 +160,9 @@ static struct span *take_within(struct span_shard *shard, unsigned slabs, size_t
         enlist(shard, fresh);
         super = fresh;
         first = 0;
+    } else if (!ensure_spans(super)) {
+        os_lock_release(&shard->lock);
+        return NULL;
     }
     uint32_t mask = slab_mask(first, slabs);
     *is_zero = (super->zero & mask) == mask;
@@ -182,7 +184,7 @@ static struct span *take_run(struct span_shard *shard, size_t slabs, size_t alig
         return NULL;
     size_t first = window_super_index(head->start);
     struct super *last = window_super(first + count - 1);
-    if (!ensure_spans(head) || !ensure_spans(last)) {
+    if (!ensure_spans(head)) {
         for (size_t i = 0; i < count; i++)
             arena_give(window_super(first + i), os_now_ms());
         return NULL;
@@ -425,8 +427,7 @@ static size_t purge_shard(struct span_shard *shard, uint64_t before_ms) {
             super->zero |= mask;
             bytes += bit_count(mask) * (size_t)SLAB_BYTES;
         }
-        bool is_whole = super->free == ALL_SLABS;
-        if (purged || is_whole)
+        if (purged || super->free == ALL_SLABS)
             settle(shard, super, os_now_ms());
         else
             enlist(shard, super); /* what cannot be purged is not tried again at once */

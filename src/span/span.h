@@ -18,7 +18,7 @@ struct span_shard {
     size_t large_bytes; /* of their spans */
     uint64_t large_taken, large_given; /* since the start */
 };
-extern struct span_shard span_shards[MAX_SHARDS];
+hak_global struct span_shard span_shards[MAX_SHARDS];
 
 void span_init(unsigned shard_count);
 

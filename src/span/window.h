@@ -36,8 +36,8 @@ enum {
     ROW_BYTES = 4096,
     ROW_COUNT = 16, /* 16 rows * 4096 bytes: an entry fits 16 bits */
     BIN_NONE = 0,   /* malloc(0), and entry 0 */
-    BIN_LARGE = 137, /* a large block: always full */
-    BIN_COUNT = 144, /* 1 .. 136 are the size classes of slab/classes.h */
+    BIN_LARGE = 145, /* a large block: always full */
+    BIN_COUNT = 152, /* 1 .. 144 are the size classes of slab/classes.h */
 };
 
 struct super;
@@ -45,10 +45,10 @@ struct super;
 /* Written once by window_init, before any block exists; the count is 0 until
  * then, so every pointer is out of range. Variables of their own, not a struct:
  * the fast path then needs no register for its address. */
-extern uintptr_t window_first_slab; /* address of the window >> SLAB_SHIFT */
-extern size_t window_slab_count;    /* a multiple of SUPER_SLABS */
-extern _Atomic uint16_t *window_map;
-extern struct super *_Atomic *window_supers;
+hak_global uintptr_t window_first_slab; /* address of the window >> SLAB_SHIFT */
+hak_global size_t window_slab_count;    /* a multiple of SUPER_SLABS */
+hak_global _Atomic uint16_t *window_map;
+hak_global struct super *_Atomic *window_supers;
 
 /* Finds a place for a window of at most bytes and maps its tables. False when
  * there is no address space for even the smallest. */
