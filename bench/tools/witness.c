@@ -3,9 +3,9 @@
  * When a library in LD_PRELOAD cannot be loaded (wrong path, wrong machine,
  * privileged program), the dynamic linker prints a warning at best and runs the
  * program with the system's malloc: a benchmark would compare glibc with glibc.
- * So the lab preloads this library after the allocator's. It runs once, in each
- * process, before main, after the dynamic linker has mapped and bound
- * everything, and appends one line to the file named by LAB_WITNESS:
+ * So the lab preloads this library, before the allocator's. It runs once, in
+ * each process, before main, when the dynamic linker has mapped everything, and
+ * appends one line to the file named by LAB_WITNESS:
  *
  *   pid TAB command name TAB object that malloc comes from TAB object of free
  *
@@ -20,6 +20,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,12 +54,23 @@ static void append_number(struct line *line, unsigned long number) {
     append(line, first);
 }
 
+/* The object whose code a call of the function reaches.
+ *
+ * An executable at a fixed address that takes the function's address has a stub of its own under
+ * the function's name: a symbol with a value but without a definition. Everybody's pointers lead
+ * to that stub, and it jumps to the first definition behind the executable, which is also the
+ * first behind this library, as the lab preloads it before all others. */
 static void append_object_of(struct line *line, const char *function) {
     Dl_info info;
+    ElfW(Sym) *symbol = NULL;
     void *address = dlsym(RTLD_DEFAULT, function);
-    int found = address != NULL && dladdr(address, &info) != 0 && info.dli_fname != NULL;
+    int found = address != NULL && dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) != 0;
+    if (found && symbol != NULL && symbol->st_shndx == SHN_UNDEF) {
+        address = dlsym(RTLD_NEXT, function);
+        found = address != NULL && dladdr(address, &info) != 0;
+    }
     append(line, "\t");
-    append(line, found ? info.dli_fname : "?");
+    append(line, found && info.dli_fname != NULL ? info.dli_fname : "?");
 }
 
 __attribute__((constructor)) static void testify(void) {

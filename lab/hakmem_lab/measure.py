@@ -1,7 +1,7 @@
 """One run of one program under one allocator, in a clean environment, with proof.
 
 The program is started by bench/tools/launch.c, which reads the clock and the kernel's account of
-the run (its head says why Python cannot). LD_PRELOAD holds the allocator and then the witness;
+the run (its head says why Python cannot). LD_PRELOAD holds the witness and then the allocator;
 without an allocator to preload, the system's malloc is measured, with the witness alone.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -124,7 +125,7 @@ def _run_in(directory: Path, command: Command, allocator: Allocator) -> Run:
     witness.chmod(0o666)  # the program may change its user
     preload = [paths.tool("libwitness.so")]
     if allocator.library is not None:
-        preload.insert(0, allocator.library)
+        preload.append(allocator.library)
     words = [
         str(paths.tool("launch")),
         str(report),
@@ -193,6 +194,4 @@ def _metrics(facts: Mapping[str, int]) -> dict[str, float]:
 
 def words_of(command: Sequence[str]) -> str:
     """The command as one would type it."""
-    return " ".join(
-        word if word.isprintable() and " " not in word else repr(word) for word in command
-    )
+    return shlex.join(command)

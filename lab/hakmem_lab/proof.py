@@ -4,7 +4,7 @@ The dynamic linker only warns when a library in LD_PRELOAD cannot be loaded, and
 it ignores the variable (static and privileged programs). A comparison would then measure glibc
 against itself. So every sample must bring two kinds of evidence, or it is refused:
 
-1. The witness (bench/tools/witness.c), preloaded after the allocator, has written one line for
+1. The witness (bench/tools/witness.c), preloaded before the allocator, has written one line for
    each process that it was loaded into: which object a call of malloc and of free reaches. Every
    line must name the allocator's library, and the measured process itself must have a line. This
    holds for processes of any length of life.
@@ -174,7 +174,9 @@ def has_mapped(pid: int, library: Path) -> bool | None:
     if not maps:
         return None
     names = {str(library), str(library.resolve())}
-    return any(line.rpartition(" ")[2] in names for line in maps.splitlines())
+    # address, permissions, offset, device, inode, and then the name, which may hold blanks.
+    fields = (line.split(maxsplit=5) for line in maps.splitlines())
+    return any(len(field) == 6 and field[5] in names for field in fields)
 
 
 def descendants(root: int) -> list[int]:

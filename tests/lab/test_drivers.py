@@ -1,0 +1,114 @@
+"""The drivers: the agreed names, one line of JSON, and a checksum that no allocator changes."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hakmem_lab import suites
+from hakmem_lab.errors import LabError, RunError
+from hakmem_lab.measure import Allocator, Run
+from hakmem_lab.suites import SUITES, Benchmark, Checksums
+from support import BUILD, LIBRARY, samples_of
+
+NAMES = """
+    pair_16 pair_64 pair_256 pair_1024 pair_8192 pair_65536 pair_1048576
+    random_mixed_256 random_mixed_400 random_mixed_4096 random_mixed_65536 random_mixed_1000000
+    bulk_fifo bulk_lifo bulk_random mid_mixed realloc_grow calloc_large aligned_mixed
+""".split()
+
+STUB = BUILD / "bench" / "libstub.so"
+
+
+def drive(benchmark: Benchmark, library: Path | None) -> dict[str, object]:
+    environment = {"LD_PRELOAD": str(library)} if library else {}
+    words: list[str | Path] = [BUILD / "bench" / benchmark.driver, *benchmark.arguments]
+    done = subprocess.run(
+        words, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout.count("\n") == 1
+    line = json.loads(done.stdout)
+    assert isinstance(line, dict)
+    return line
+
+
+def test_the_micro_suite_has_the_agreed_names() -> None:
+    assert [benchmark.name for benchmark in SUITES["micro"]] == NAMES
+
+
+@pytest.mark.parametrize("benchmark", SUITES["micro"], ids=lambda benchmark: benchmark.name)
+def test_same_checksum_under_the_library_and_the_system(benchmark: Benchmark) -> None:
+    system, ours = drive(benchmark, None), drive(benchmark, LIBRARY)
+    assert ours["checksum"] == system["checksum"]
+    assert ours["ops"] == system["ops"]
+    for line in (system, ours):
+        assert line["benchmark"] == benchmark.name
+        for name in ("ops", "seconds", "ns_per_op", "peak_rss_bytes"):
+            value = line[name]
+            assert isinstance(value, (int, float))
+            assert value > 0
+
+
+@pytest.mark.parametrize(
+    "benchmark",
+    [each for each in SUITES["micro"] if each.stub],
+    ids=lambda benchmark: benchmark.name,
+)
+def test_the_stub_runs_where_it_is_listed(benchmark: Benchmark) -> None:
+    assert drive(benchmark, STUB)["benchmark"] == benchmark.name
+
+
+def test_a_corrupted_block_changes_the_checksum() -> None:
+    """The stub's blocks overlap, which is what losing contents looks like."""
+    benchmark = next(each for each in SUITES["micro"] if each.name == "random_mixed_400")
+    assert drive(benchmark, STUB)["checksum"] != drive(benchmark, None)["checksum"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["x"], ["8"], ["16", "16"], ["99999999999999"]])
+def test_a_driver_refuses_what_it_cannot_do(arguments: list[str]) -> None:
+    done = subprocess.run(
+        [BUILD / "bench" / "pair", *arguments], capture_output=True, text=True, check=False,
+        env=dict(os.environ), timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("pair: ")
+    assert done.stdout == ""
+
+
+def test_the_allocator_that_stands_alone_with_its_checksum_fails() -> None:
+    checksums = Checksums()
+    samples = samples_of(
+        {("pair_16", name): {"ns_per_op": [1.0]} for name in ("a", "b", "c", "stub")}
+    )
+    for name, checksum in (("a", "1"), ("b", "2"), ("c", "2"), ("stub", "3")):
+        checksums.add("pair_16", name, checksum)
+    checksums.judge(samples)
+    assert list(samples.failures) == [("pair_16", "a")]
+    assert {allocator for _, allocator in samples.values} == {"b", "c", "stub"}
+
+
+def test_a_checksum_that_changes_from_run_to_run_fails() -> None:
+    checksums = Checksums()
+    checksums.add("pair_16", "a", "1")
+    with pytest.raises(RunError, match="was 1 and is now 2"):
+        checksums.add("pair_16", "a", "2")
+
+
+@pytest.mark.parametrize("stdout", [b"", b"no JSON", b"{}", b'{"benchmark": "other"}', b"[1]"])
+def test_a_driver_that_prints_no_result_fails(stdout: bytes) -> None:
+    run = Run({"wall_s": 1.0}, stdout)
+    with pytest.raises(RunError):
+        suites.driver_metrics(SUITES["micro"][0], Allocator("a", None), run, Checksums())
+
+
+def test_only_what_the_suite_has_can_be_chosen() -> None:
+    assert [each.name for each in suites.select("micro", ["bulk_fifo", "pair_16"])] == [
+        "pair_16",
+        "bulk_fifo",
+    ]
+    with pytest.raises(LabError, match=r"no benchmark pair_17; it has: pair_16"):
+        suites.select("micro", ["pair_17"])
