@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 from rich.console import Console
@@ -39,8 +39,17 @@ results_app = typer.Typer(help="The project's own published results.", no_args_i
 app.add_typer(peers_app, name="peers")
 app.add_typer(results_app, name="results")
 
-out = Console()
-err = Console(stderr=True)
+# A file or a pipe has no width; a table in it should not be folded into 80 columns.
+WIDTH_OF_A_FILE = 170
+
+
+def _console(stream: TextIO) -> Console:
+    known = stream.isatty() or "COLUMNS" in os.environ
+    return Console(file=stream, width=None if known else WIDTH_OF_A_FILE)
+
+
+out = _console(sys.stdout)
+err = _console(sys.stderr)
 
 PASS_ON = {"allow_interspersed_args": False}  # what follows the program's name is the program's
 

@@ -8,6 +8,7 @@ PREFIX/share/hakmem/bench and the library in PREFIX/lib.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -46,6 +47,28 @@ def library() -> Path:
             return candidate.resolve()
     where = str(candidates[0]) if candidates else "libhakmem.so"
     raise MissingError(f"the library is not there: {where} ({advice})")
+
+
+def version(library_path: Path) -> str:
+    """What HAKMEM's header says, with the commit in a checkout; "" for a library from elsewhere."""
+    if os.environ.get("HAKMEM_LIBRARY"):
+        return ""
+    prefix = _HOME if is_checkout() else _HOME.parents[1]
+    header = prefix / "include/hakmem/hakmem.h"
+    if not header.is_file():
+        return ""
+    numbers = re.findall(r"^#define HAK_VERSION_\w+ (\d+)", header.read_text(), re.MULTILINE)
+    commit = _commit() if library_path.is_relative_to(prefix) and is_checkout() else ""
+    return ".".join(numbers) + (f" ({commit})" if commit else "")
+
+
+def _commit() -> str:
+    describe = ["git", "-C", str(_HOME), "describe", "--always", "--dirty", "--abbrev=10"]
+    try:
+        done = subprocess.run(describe, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip()
 
 
 def bench_dir() -> Path:

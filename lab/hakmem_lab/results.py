@@ -81,6 +81,11 @@ def _caption(view: View) -> str:
         f"Medians of {content['runs']} interleaved runs, {date}, "
         f"{machine.sentence(content['machine'])}. Again with: `{content['command']}`"
     ]
+    versions = [
+        f"{row['name']} {row['version']}" for row in content["allocators"] if row["version"]
+    ]
+    if versions:
+        lines.append(f"Versions: {', '.join(versions)}.")
     if content["missing"]:
         lines.append(f"Missing: {', '.join(content['missing'])}.")
     failed = [f"{row['benchmark']} under {row['allocator']}" for row in content["failed"]]

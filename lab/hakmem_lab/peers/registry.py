@@ -112,7 +112,8 @@ def stub() -> Allocator:
 
 
 def hakmem(options: str = "") -> Allocator:
-    return Allocator(HAKMEM, paths.library(), "", "this build", options)
+    library = paths.library()
+    return Allocator(HAKMEM, library, paths.version(library), "this build", options)
 
 
 def choose(wanted: Sequence[str] | None) -> tuple[list[Allocator], dict[str, str]]:
