@@ -42,8 +42,7 @@ format:
 ## make fuzz SECONDS=n    every fuzzer for n seconds each
 fuzz:
 	@tools/setup build lint
-	@tools/build fuzz
-	@tests/fuzz/run build/fuzz $(SECONDS)
+	@tools/fuzz $(SECONDS)
 
 ## make bench        the micro benchmarks beside the peers
 bench:
