@@ -59,10 +59,12 @@ static void statistics_can_be_written(void **state) {
         int file = open("/tmp", O_TMPFILE | O_RDWR, 0600);
         assert_true(file >= 0);
         assert_int_equal(hak_stats_write(file, (enum hak_stats_format)format), 0);
-        char text[21] = "";
-        assert_int_equal(pread(file, text, 20, 0), 20);
-        if (format == HAK_STATS_JSON)
-            assert_int_equal(strncmp(text, "{\"schema\": 1", 12), 0);
+        char text[51] = "";
+        assert_int_equal(pread(file, text, 50, 0), 50);
+        if (format == HAK_STATS_JSON) { /* a real parser reads it in test_reports.py */
+            assert_int_equal(text[0], '{');
+            assert_non_null(strstr(text, "\"schema\": 1,"));
+        }
         close(file);
     }
 }

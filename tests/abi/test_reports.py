@@ -34,9 +34,9 @@ def test_malloc_info_is_in_the_frame_of_glibc(preload: bool) -> None:
     assert [heap.get("nr") for heap in heaps] == [str(i) for i in range(len(heaps))]
     assert heaps
     for total in root.iter("total"):
-        assert total.get("type") in {"fast", "rest", "mmap"}
         assert int(total.attrib["count"]) >= 0
         assert int(total.attrib["size"]) >= 0
+    assert {total.get("type") for total in root.findall("total")} >= {"fast", "rest", "mmap"}
     systems = {system.get("type"): int(system.attrib["size"]) for system in root.findall("system")}
     assert set(systems) == {"current", "max"}
     # The program holds 20 MiB in small blocks and 2 GiB in one.
@@ -50,7 +50,7 @@ def test_malloc_info_is_in_the_frame_of_glibc(preload: bool) -> None:
 
 def check_statistics(text: str) -> None:
     statistics = json.loads(text)
-    assert text.startswith('{"schema": 1, "version": "')
+    assert list(statistics)[:3] == ["schema", "version", "pid"]
     assert statistics["schema"] == 1
     assert statistics["pid"] > 1
     assert statistics["profile"] == "balanced"

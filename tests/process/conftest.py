@@ -1,0 +1,64 @@
+"""Running the programs of this folder under the library that was just built."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(os.environ.get("HAKMEM_BUILD", "build/release")).resolve()
+LIBRARY = Path(os.environ.get("HAKMEM_LIBRARY", BUILD / "libhakmem.so")).resolve()
+
+
+@dataclass
+class Runner:
+    """Starts programs that test themselves; see support.h."""
+
+    build: Path = BUILD
+    library: Path = LIBRARY
+    timeout: int = 180
+    clean: dict[str, str] = field(default_factory=lambda: {"PATH": os.environ["PATH"]})
+
+    def path(self, name: str) -> Path:
+        return self.build / "tests" / "process" / name
+
+    def __call__(
+        self,
+        program: str | Path,
+        *arguments: str | int | Path,
+        before: Sequence[str] = (),
+        preload: bool = True,
+        options: str = "",
+        environment: dict[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a program of this folder, demands that it ends well, returns what it wrote.
+
+        `before` is a command that execs the rest of its line, such as a shell that sets limits."""
+        path = self.path(program) if isinstance(program, str) else program
+        command = [*before, str(path), *map(str, arguments)]
+        variables = {**self.clean, **(environment or {})}
+        if options:
+            variables["HAKMEM_OPTIONS"] = options
+        if preload:
+            variables["LD_PRELOAD"] = str(self.library)
+        finished = subprocess.run(
+            command, env=variables, capture_output=True, text=True, timeout=self.timeout, check=False
+        )
+        told = f"{' '.join(command)}\nstdout: {finished.stdout}\nstderr: {finished.stderr}"
+        assert finished.returncode == 0, f"status {finished.returncode}: {told}"
+        assert finished.stdout.splitlines()[-1:] == ["ok"], told
+        return finished
+
+
+@pytest.fixture
+def run() -> Runner:
+    return Runner()
+
+
+def limited(setting: str) -> list[str]:
+    """A shell that sets limits and becomes the program."""
+    return ["/bin/sh", "-c", f'{setting} && exec "$0" "$@"']

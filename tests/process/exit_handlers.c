@@ -1,0 +1,71 @@
+/* The end of a process: handlers of atexit and on_exit, registered early and
+ * late and by each other, and destructors, all of which take and give memory
+ * while other threads still run and allocate until the very last moment. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support.h"
+
+static char *kept[100];
+static unsigned handlers_run;
+
+static void take_kept(void) {
+    for (size_t i = 0; i < 100; i++) {
+        kept[i] = malloc(i * 50 + 1);
+        CHECK(kept[i] != NULL);
+        memset(kept[i], 'k', i * 50 + 1);
+    }
+}
+
+static void give_kept(void) {
+    for (size_t i = 0; i < 100; i++) {
+        CHECK(kept[i][i * 50] == 'k');
+        free(kept[i]);
+    }
+}
+
+static void last_handler(void) {
+    handlers_run++;
+    CHECK(traffic_run(5, 5000));
+    give_kept();
+    CHECK(handlers_run == 3);
+}
+
+static void handler_of_a_handler(void) {
+    handlers_run++;
+    CHECK(traffic_run(6, 5000));
+}
+
+static void first_handler(int status, void *argument) {
+    handlers_run++;
+    CHECK(status == 0 && strcmp(argument, "argument") == 0);
+    free(argument);
+    CHECK(traffic_run(7, 5000));
+    CHECK(atexit(handler_of_a_handler) == 0);
+}
+
+static void *allocate_for_ever(void *argument) {
+    struct traffic traffic;
+    traffic_begin(&traffic, (unsigned)(uintptr_t)argument);
+    for (;;)
+        CHECK(traffic_steps(&traffic, 1000));
+    return NULL;
+}
+
+__attribute__((destructor)) static void destructor(void) { CHECK(traffic_run(8, 5000)); }
+
+int main(void) {
+    process_begin();
+    CHECK(atexit(last_handler) == 0);
+    take_kept();
+    CHECK(on_exit(first_handler, strdup("argument")) == 0);
+    for (uintptr_t i = 0; i < 6; i++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, allocate_for_ever, (void *)i) == 0);
+    }
+    usleep(20000);
+    puts("ok");
+    exit(0);
+}

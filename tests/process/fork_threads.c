@@ -1,0 +1,159 @@
+/* fork while other threads are inside the allocator: the child has one thread
+ * and every lock as it was at that moment. It must be able to take, give and
+ * resize, also blocks of the threads that did not survive, and to fork again.
+ *
+ * usage: fork_threads one|several|generations */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support.h"
+
+enum { WORKERS = 6, SHARED = 256 };
+
+static atomic_bool stop;
+static _Atomic(char *) shared[SHARED]; /* blocks that wander between threads */
+
+/* Sizes up to 600 KiB: fork has to meet every kind of lock held. */
+static void exchange(unsigned *seed) {
+    *seed = *seed * 1103515245 + 12345;
+    size_t slot = (*seed >> 8) % SHARED;
+    size_t size = (*seed >> 16) % 50 == 0 ? (*seed >> 4) % (600 * KIB) : (*seed >> 4) % 3000;
+    char *block = malloc(size + 1);
+    CHECK(block != NULL);
+    block[0] = 's';
+    block = atomic_exchange(&shared[slot], block);
+    if (block != NULL) {
+        CHECK(block[0] == 's');
+        free(block);
+    }
+}
+
+static void *work(void *argument) {
+    unsigned seed = (unsigned)(uintptr_t)argument * 7919;
+    struct traffic traffic;
+    traffic_begin(&traffic, seed);
+    while (!atomic_load(&stop)) {
+        for (unsigned i = 0; i < 50; i++)
+            exchange(&seed);
+        CHECK(traffic_steps(&traffic, 50));
+    }
+    CHECK(traffic_end(&traffic));
+    return NULL;
+}
+
+static int live_as_child(unsigned seed, unsigned depth) {
+    alarm(60);
+    CHECK(traffic_run(seed, 400));
+    for (size_t i = 0; i < SHARED; i++) {
+        char *block = atomic_exchange(&shared[i], NULL);
+        if (block == NULL)
+            continue;
+        CHECK(block[0] == 's');
+        if (i % 2 == 0)
+            block = realloc(block, 4000);
+        CHECK(block != NULL);
+        free(block);
+    }
+    if (depth > 0) {
+        pid_t child = fork();
+        if (child == 0)
+            _exit(live_as_child(seed + 1, depth - 1));
+        wait_for_success(child);
+    }
+    /* Threads of the child are as good as any. */
+    pthread_t thread;
+    atomic_store(&stop, true);
+    CHECK(pthread_create(&thread, NULL, work, (void *)(uintptr_t)seed) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    return 0;
+}
+
+static void *fork_repeatedly(void *argument) {
+    unsigned count = (unsigned)(uintptr_t)argument;
+    for (unsigned i = 0; i < count; i++) {
+        pid_t child = fork();
+        if (child == 0)
+            _exit(live_as_child(i, i % 10 == 0 ? 2 : 0));
+        wait_for_success(child);
+    }
+    return NULL;
+}
+
+static void run_beside_workers(unsigned forkers, unsigned forks_each) {
+    pthread_t workers[WORKERS], threads[8];
+    for (uintptr_t i = 0; i < WORKERS; i++)
+        CHECK(pthread_create(&workers[i], NULL, work, (void *)(i + 1)) == 0);
+    for (unsigned i = 0; i < forkers; i++)
+        CHECK(pthread_create(&threads[i], NULL, fork_repeatedly, (void *)(uintptr_t)forks_each) == 0);
+    for (unsigned i = 0; i < forkers; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    atomic_store(&stop, true);
+    for (unsigned i = 0; i < WORKERS; i++)
+        CHECK(pthread_join(workers[i], NULL) == 0);
+}
+
+/* Fills this thread's cache with free blocks, then waits to be left behind. */
+static pthread_barrier_t filled;
+
+static void *fill_and_wait(void *argument) {
+    (void)argument;
+    enum { COUNT = 60 };
+    char *blocks[COUNT];
+    for (size_t size = 512; size <= 8192; size += 512) {
+        for (size_t i = 0; i < COUNT; i++) {
+            blocks[i] = malloc(size);
+            CHECK(blocks[i] != NULL);
+            memset(blocks[i], 1, size);
+        }
+        for (size_t i = 0; i < COUNT; i++)
+            free(blocks[i]);
+    }
+    pthread_barrier_wait(&filled);
+    for (;;)
+        pause();
+    return NULL;
+}
+
+/* Every generation starts threads with full caches and leaves them behind in
+ * its parent. What those caches held is the child's to use: if it were lost,
+ * memory would grow with each generation. */
+static int live_as_generation(unsigned left, size_t first_kib) {
+    enum { THREADS = 4 };
+    alarm(60);
+    CHECK(pthread_barrier_init(&filled, NULL, THREADS + 1) == 0);
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, fill_and_wait, NULL) == 0);
+    }
+    pthread_barrier_wait(&filled);
+    size_t data_kib = process_status("RssAnon");
+    if (first_kib == 0)
+        first_kib = data_kib;
+    CHECK(data_kib < first_kib + 16 * KIB);
+    if (left > 0) {
+        pid_t child = fork();
+        if (child == 0)
+            _exit(live_as_generation(left - 1, first_kib));
+        wait_for_success(child);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    process_begin();
+    CHECK(argc == 2);
+    if (strcmp(argv[1], "one") == 0) {
+        run_beside_workers(1, 300);
+    } else if (strcmp(argv[1], "several") == 0) {
+        run_beside_workers(4, 60);
+    } else {
+        pid_t child = fork();
+        if (child == 0)
+            _exit(live_as_generation(60, 0));
+        wait_for_success(child);
+    }
+    return process_ok();
+}

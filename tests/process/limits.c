@@ -1,0 +1,168 @@
+/* Running into a limit: memory ends, malloc says NULL and ENOMEM, what was there
+ * stays whole, and after some of it has been freed the program goes on.
+ *
+ * usage: limits SIZE PERCENT
+ *   Takes blocks of SIZE bytes until there are no more. PERCENT of the address
+ *   space that `ulimit -v` leaves must have become blocks.
+ * usage: limits at-run-time as|data
+ *   A limit set by the program itself, a little above what it uses. */
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "support.h"
+
+/* Blocks in a list through themselves: the test must not need memory. */
+struct link {
+    struct link *next;
+    size_t size;
+    unsigned char bytes[];
+};
+
+static struct link *take_link(size_t size, struct link *next) {
+    errno = 0;
+    struct link *link = malloc(size);
+    if (link == NULL) {
+        CHECK(errno == ENOMEM);
+        return NULL;
+    }
+    memset(link, 0x2d, size);
+    link->next = next;
+    link->size = size;
+    return link;
+}
+
+static void check_link(const struct link *link) {
+    CHECK(link->size >= sizeof *link);
+    for (size_t at = 0; at < link->size - sizeof *link; at += 499)
+        CHECK(link->bytes[at] == 0x2d);
+}
+
+/* Every other block when `all` is false. */
+static struct link *give_links(struct link *list, bool all) {
+    struct link *kept = NULL;
+    bool give = true;
+    while (list != NULL) {
+        struct link *next = list->next;
+        check_link(list);
+        if (give || all) {
+            free(list);
+        } else {
+            list->next = kept;
+            kept = list;
+        }
+        give = !give;
+        list = next;
+    }
+    return kept;
+}
+
+static struct link *take_until_refused(size_t size, size_t *total) {
+    struct link *list = NULL, *link;
+    *total = 0;
+    while ((link = take_link(size, list)) != NULL) {
+        list = link;
+        *total += size;
+        CHECK(*total < 8 * GIB); /* a limit that does not limit */
+    }
+    return list;
+}
+
+/* With everything taken, each function fails as it should and harms nothing. */
+static void check_refusals(struct link *live) {
+    size_t size = 600 * MIB;
+    void *result = &result;
+    errno = 0;
+    CHECK(calloc(3, size) == NULL && errno == ENOMEM);
+    errno = 0;
+    CHECK(aligned_alloc(4096, size * 4) == NULL && errno == ENOMEM);
+    errno = EDOM;
+    CHECK(posix_memalign(&result, 64, size * 4) == ENOMEM && errno == EDOM && result == &result);
+    if (live != NULL) {
+        errno = 0;
+        void *volatile moved = realloc(live, 4 * GIB);
+        CHECK(moved == NULL && errno == ENOMEM);
+        check_link(live);
+    }
+}
+
+static void go_on(struct link *list, size_t size, size_t total) {
+    /* Half of it back; that must be good for as much again, in this size... */
+    list = give_links(list, false);
+    size_t again = 0;
+    struct link *more = take_until_refused(size, &again);
+    CHECK(again >= total / 2 - total / 10 - size);
+    give_links(more, true);
+    give_links(list, true);
+    /* ...and all of it in others. */
+    static const size_t others[] = {64, 2000, 70000, 3 << 20};
+    for (size_t i = 0; i < 4; i++) {
+        list = take_until_refused(others[i], &again);
+        if (again < total / 2)
+            fprintf(stderr, "%zu MiB in blocks of %zu after %zu MiB in blocks of %zu\n", again / MIB,
+                    others[i], total / MIB, size);
+        CHECK(again >= total / 2);
+        check_refusals(list);
+        give_links(list, true);
+    }
+    CHECK(traffic_run(3, 20000));
+}
+
+static void *run_thread(void *argument) {
+    CHECK(traffic_run((unsigned)(uintptr_t)argument, 2000));
+    return NULL;
+}
+
+static void run_threads(void) {
+    pthread_t threads[4];
+    for (uintptr_t i = 0; i < 4; i++)
+        CHECK(pthread_create(&threads[i], NULL, run_thread, (void *)i) == 0);
+    for (size_t i = 0; i < 4; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+static void run_with_limit(size_t size, size_t percent) {
+    run_threads();
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
+    CHECK(limit.rlim_cur != RLIM_INFINITY);
+    size_t free_before = limit.rlim_cur - process_status("VmSize") * KIB;
+    size_t total;
+    struct link *list = take_until_refused(size, &total);
+    if (total * 100 < free_before * percent)
+        fprintf(stderr, "%zu MiB of %zu MiB became blocks\n", total / MIB, free_before / MIB);
+    CHECK(total * 100 >= free_before * percent);
+    check_refusals(list);
+    go_on(list, size, total);
+}
+
+static void run_at_run_time(int resource, const char *field) {
+    CHECK(traffic_run(1, 20000));
+    size_t limit = process_status(field) * KIB + 100 * MIB;
+    CHECK(setrlimit(resource, &(struct rlimit){limit, limit}) == 0);
+    static const size_t sizes[] = {100, 5000, 100000, 2 << 20};
+    for (size_t i = 0; i < 4; i++) {
+        size_t total;
+        struct link *list = take_until_refused(sizes[i], &total);
+        CHECK(total >= 50 * MIB && total <= 200 * MIB);
+        check_refusals(list);
+        go_on(list, sizes[i], total);
+        malloc_trim(0);
+    }
+}
+
+int main(int argc, char **argv) {
+    process_begin();
+    CHECK(argc == 3);
+    if (strcmp(argv[1], "at-run-time") != 0)
+        run_with_limit(strtoul(argv[1], NULL, 10), strtoul(argv[2], NULL, 10));
+    else if (strcmp(argv[2], "as") == 0)
+        run_at_run_time(RLIMIT_AS, "VmSize");
+    else
+        run_at_run_time(RLIMIT_DATA, "VmData");
+    return process_ok();
+}

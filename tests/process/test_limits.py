@@ -1,0 +1,85 @@
+"""Processes that may not have as much memory as they want, and what they leave behind."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import Runner, limited
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("size", [48, 1000, 20_000, 100_000, MIB, 24 * MIB])
+def test_ulimit_of_256_mib(run: Runner, size: int) -> None:
+    # A table of 32 MiB, and addresses that are taken 32 MiB at a time: some of each may be lost.
+    run("limits", size, 60, before=limited(f"ulimit -v {256 * 1024}"))
+
+
+@pytest.mark.parametrize("size", [48, 5000, 600_000, 40 * MIB])
+def test_ulimit_of_2_gib(run: Runner, size: int) -> None:
+    run("limits", size, 85, before=limited(f"ulimit -v {2048 * 1024}"))
+
+
+@pytest.mark.parametrize("limit", ["as", "data"])
+def test_limit_set_at_run_time(run: Runner, limit: str) -> None:
+    run("limits", "at-run-time", limit)
+
+
+def test_real_programs_at_256_mib(run: Runner) -> None:
+    environment = {"PATH": os.environ["PATH"], "LD_PRELOAD": str(run.library)}
+    command = [*limited(f"ulimit -v {256 * 1024}"), "/bin/sh", "-c", "ls -l / | sort | wc -l"]
+    finished = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert int(finished.stdout) > 5
+    assert finished.stderr == ""
+
+
+def test_a_core_file_stays_small(run: Runner, tmp_path: Path) -> None:
+    elsewhere = Path("/proc/sys/kernel/core_pattern").read_text().startswith(("|", "/"))
+    hard_limit = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    if elsewhere or hard_limit != resource.RLIM_INFINITY:
+        core = core_by_debugger(run, tmp_path)
+    else:
+        core = core_by_kernel(run, tmp_path)
+    size = core.stat().st_size
+    assert 100_000 < size < 8 * MIB, f"{size} bytes"
+    # It does hold what a debugger needs: the stamps of live blocks would be lost otherwise.
+    assert b"libhakmem" in core.read_bytes()
+
+
+def core_by_kernel(run: Runner, folder: Path) -> Path:
+    environment = {"LD_PRELOAD": str(run.library)}
+    finished = subprocess.run(
+        [run.path("core")], env=environment, cwd=folder, timeout=60, capture_output=True, check=False
+    )
+    assert finished.returncode == -6, finished.stderr
+    (core,) = folder.glob("core*")
+    return core
+
+
+def core_by_debugger(run: Runner, folder: Path) -> Path:
+    debugger = shutil.which("gdb")
+    assert debugger, "core files go elsewhere on this machine, and there is no gdb to make one"
+    with subprocess.Popen(
+        [run.path("core"), "wait"],
+        env={"LD_PRELOAD": str(run.library)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"ready\n"
+        core = folder / "core"
+        subprocess.run(
+            [debugger, "-batch", "-p", str(program.pid), "-ex", f"generate-core-file {core}"],
+            timeout=120,
+            capture_output=True,
+            check=True,
+        )
+        program.communicate(b"\n", timeout=30)
+    return core
