@@ -62,13 +62,16 @@ class Server:
             self.assert_mapped()
             time.sleep(0.02)
 
-    def stop(self, how: signal.Signals, timeout: float = 30) -> None:
-        """Asks for an orderly end, waits for it, and proves that the server was served."""
+    def stop(self, how: signal.Signals, children_exit: bool, timeout: float = 30) -> None:
+        """Asks for an orderly end, waits for it, and proves that the server was served.
+
+        children_exit says that its children end by exit(3), so that the proof extends to each.
+        """
         self.process.send_signal(how)
         code = self.process.wait(timeout)
         log = (self.side.root / "server.log").read_text()[-4000:]
         assert code == 0, f"{self.side.name}: server ended with {code}\n{log}"
-        prove_served(self.side, self.process.pid)
+        prove_served(self.side, self.process.pid, *(self.seen if children_exit else ()))
 
 
 @contextmanager
@@ -78,6 +81,7 @@ def serving(
     ready: Callable[[], bool],
     stop: signal.Signals = signal.SIGTERM,
     user: str | None = None,
+    children_exit: bool = False,
     timeout: float = 30,
 ) -> Iterator[Server]:
     """A server in a group of its own; whatever happens, the group is gone afterwards."""
@@ -105,7 +109,7 @@ def serving(
         yield server
         server.assert_mapped()
         assert side.library is None or process.pid in server.seen
-        server.stop(stop)
+        server.stop(stop, children_exit)
     finally:
         end_group(process)
 

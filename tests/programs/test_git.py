@@ -87,7 +87,7 @@ def test_rewriting_history(repository: Sides) -> None:
     write = (
         "for i in 1 2 3 4 5 6 7 8; do seq $i 3000 > new$i; git add new$i; git commit -qm $i; done"
     )
-    assert_same(sides, "/bin/sh", "-c", f"cd origin && {write}", environment=CONFIGURATION)
+    assert_same(sides, "/bin/bash", "-c", f"cd origin && {write}", environment=CONFIGURATION)
     git(sides, "-C", "origin", "rebase", "-q", "--onto", "main~60", "main~30", "rebased")
     git(sides, "-C", "origin", "merge", "-q", "-s", "ours", "main", "-m", "merged")
     git(sides, "-C", "origin", "diff", "--stat", "main", "rebased")

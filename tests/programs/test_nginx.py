@@ -65,7 +65,9 @@ def session(side: Side) -> str:
     configuration.write_text(CONFIGURATION.format(root=side.root, port=port, user=user))
     nginx = ("/usr/sbin/nginx", "-c", str(configuration), "-p", str(side.root), "-e", "stderr")
     lines = []
-    with serving(side, *nginx, ready=lambda: answers(port), stop=signal.SIGQUIT) as server:
+    with serving(
+        side, *nginx, ready=lambda: answers(port), stop=signal.SIGQUIT, children_exit=True
+    ) as server:
         load(side, server, port, "/file20.txt", "-k")
         load(side, server, port, "/proxy/file20.txt", "-H", "Accept-Encoding: gzip")
         # New workers start while the old ones finish their connections and end.

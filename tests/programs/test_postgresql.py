@@ -73,7 +73,14 @@ def session(side: Side) -> str:
         return asked.returncode == 0
 
     with serving(
-        side, *postgres, *settings, ready=ready, stop=signal.SIGINT, user=USER, timeout=60
+        side,
+        *postgres,
+        *settings,
+        ready=ready,
+        stop=signal.SIGINT,
+        children_exit=True,
+        user=USER,
+        timeout=60,
     ) as server:
         initialised = (binaries() / "pgbench", *connection, "-i", "-q", "-s", "2", "postgres")
         run(side, *initialised, user=USER)

@@ -17,7 +17,9 @@ STRESSORS = {
     "malloc/small": ("--malloc-ops", "800000", "--malloc-bytes", "2k", "--malloc-touch"),
     "malloc/threads": ("--malloc-ops", "60000", "--malloc-pthreads", "3", "--malloc-bytes", "128k"),
     "bigheap": ("--bigheap-ops", "200", "--bigheap-growth", "2m"),
-    "brk": ("--brk-ops", "200000"),
+    # Otherwise it writes to the byte below the break that it finds, which exists only where malloc
+    # itself gets its memory from there.
+    "brk": ("--brk-ops", "400000", "--brk-notouch"),
     "mmap": ("--mmap-ops", "20", "--mmap-bytes", "16m"),
     "mremap": ("--mremap-ops", "60", "--mremap-bytes", "8m"),
     "madvise": ("--madvise-ops", "16"),
