@@ -24,8 +24,11 @@ enum {
     FLUSH_MAX = SLOT_ARRAY_MAX / 2,
     SWEEP_BINS = 16,     /* looked at in one sweep */
     TICK_PERIOD = 32,    /* slow calls between looks at the clock */
+    AT_ONCE_BYTES = 4096, /* blocks up to this size get a bin at the first call */
+    EARLY_MISSES = 3,     /* larger ones after this many */
     SLOT_CHUNK_BYTES = 4096,
 };
+_Static_assert(SLOT_ARRAY_MAX * sizeof(void *) <= SLOT_CHUNK_BYTES, "a chunk holds any array");
 
 void *const cache_no_block[1] = {NULL};
 
@@ -224,7 +227,20 @@ static unsigned first_capacity(struct thread *thread, unsigned class, unsigned w
     return capacity;
 }
 
+/* A program that needs a large buffer once, of one class today and another
+ * tomorrow, should not keep one block of each: so larger blocks go straight home,
+ * and their pages to whatever class needs them next, until a class is seen to
+ * come again. */
+static bool is_worth_a_bin(struct bin_info *info, unsigned class) {
+    if (class_size(class) <= AT_ONCE_BYTES || info->early_misses >= EARLY_MISSES)
+        return true;
+    info->early_misses++;
+    return false;
+}
+
 static bool open_own(struct thread *thread, unsigned class) {
+    if (!is_worth_a_bin(&thread->infos[class], class))
+        return false;
     unsigned wanted = hak_min((unsigned)FIRST_CAPACITY, own_capacity_max(class));
     unsigned capacity = first_capacity(thread, class, wanted);
     void **base = capacity == 0 ? NULL : slots_take(thread, 0);
@@ -279,26 +295,31 @@ static void push(struct bin *bin, void *block) {
     bin_set_top(bin, top);
 }
 
-static void *take_one(const struct thread *thread, unsigned class) {
-    void *block;
-    return slab_take(thread->shard, class, &block, 1) != 0 ? block : NULL;
-}
-
 void *cache_take(struct thread *thread, unsigned class) {
     struct bin *bin = &thread->own->bins[class];
     if (*bin_top(bin) != NULL)
         return pop(bin);
     struct bin_info *info = &thread->infos[class];
-    if (info->base != NULL)
+    if (info->base != NULL) {
         adapt(thread, class);
-    else if (!open_own(thread, class))
-        return take_one(thread, class);
+    } else if (!open_own(thread, class)) {
+        bool is_zero;
+        return slab_take_one(thread->shard, class, &is_zero);
+    }
     unsigned want = info->capacity / 2 + 1u;
     unsigned got = slab_take(thread->shard, class, info->base + 1, want);
     if (got == 0)
         return NULL;
     bin_set_top(bin, info->base + got);
     return pop(bin);
+}
+
+void *cache_take_zeroed(struct thread *thread, unsigned class, bool *is_zero) {
+    struct bin *bin = &thread->own->bins[class];
+    *is_zero = false;
+    if (*bin_top(bin) != NULL)
+        return pop(bin);
+    return slab_take_one(thread->shard, class, is_zero);
 }
 
 static void give_own(struct thread *thread, unsigned class, void *block) {

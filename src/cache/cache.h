@@ -49,8 +49,9 @@ struct cache {
     struct thread *thread; /* whose cache; NULL in the two shared ones */
 };
 
-/* Slots come in arrays of 8, 16 .. 256, the first of which holds the NULL. */
-enum { SLOT_ARRAY_MIN = 8, SLOT_ARRAY_KINDS = 6, SLOT_ARRAY_MAX = 256 };
+/* Slots come in arrays of 8, 16 .. 512, the first slot of which holds the NULL. */
+enum { SLOT_ARRAY_MIN = 8, SLOT_ARRAY_KINDS = 7, SLOT_ARRAY_MAX = 512 };
+_Static_assert(SLOT_ARRAY_MIN << (SLOT_ARRAY_KINDS - 1) == SLOT_ARRAY_MAX, "a list for each");
 
 /* What the slow path knows of a bin of the thread's own row. */
 struct bin_info {
@@ -58,6 +59,7 @@ struct bin_info {
     uint16_t capacity; /* blocks; the real limit is base + capacity */
     uint8_t kind;      /* of its slot array, which may be larger */
     bool was_used;     /* missed since the last sweep for room */
+    uint8_t early_misses; /* while not open: blocks taken without a bin */
 };
 
 struct thread {
@@ -99,6 +101,10 @@ hak_inline void bin_set_limit(struct bin *bin, void **limit) {
  * is shown to the fast path. */
 void *cache_take(struct thread *thread, unsigned class);
 void cache_give(struct thread *thread, uint16_t entry, void *block);
+
+/* A block that reads as zero if *is_zero: one of the bin, whose pages are there but
+ * whose contents are not known, or one whose pages may never have been touched. */
+void *cache_take_zeroed(struct thread *thread, unsigned class, bool *is_zero);
 
 /* Sends all blocks of a thread's bins home. */
 void cache_flush(struct thread *thread);

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "front/front.h"
-#include "modes/watch.h"
 #include "span/large.h"
 #include "span/report.h"
 
@@ -13,31 +12,15 @@ static unsigned class_of_block(const void *block) {
     return bin < CLASS_COUNT ? bin : 0;
 }
 
-/* A large block by itself, with what malloc's slow path does around it. */
-static void *take_large(size_t size, size_t alignment, bool *is_zero) {
-    struct thread *thread = front_thread();
-    if (thread == NULL && !front_start())
-        return NULL;
-    unsigned shard = thread != NULL ? thread->shard : front_shard_without_thread();
-    void *block = large_take(shard, size, alignment, is_zero);
-    if (hak_unlikely(block == NULL)) {
-        front_trim();
-        block = large_take(shard, size, alignment, is_zero);
-    }
-    if (thread != NULL && block != NULL) {
-        if (hak_unlikely(watch_is_on(thread)))
-            watch_saw_take(thread, BIN_LARGE, size);
-        cache_tick(thread);
-    }
-    return block;
-}
+/* Below this, clearing costs less than finding a block that is zero already. */
+enum { WORTH_ZERO_PAGES_BYTES = 8192 };
 
 void *front_zeroed(size_t size) {
-    if (size > PTRDIFF_MAX)
-        return NULL;
     bool is_zero = false;
-    void *block = size > CLASS_SIZE_MAX ? take_large(size, 1, &is_zero)
-                                        : front_malloc(size, front_malloc_slow);
+    struct request request = {
+        .bin = front_bin_of(size), .wants_zero = true, .size = size, .alignment = 1};
+    void *block = size < WORTH_ZERO_PAGES_BYTES ? front_malloc(size, front_malloc_slow)
+                                                : front_serve(request, &is_zero);
     if (block != NULL && !is_zero)
         memset(block, 0, size);
     return block;
@@ -46,15 +29,15 @@ void *front_zeroed(size_t size) {
 void *front_aligned(size_t alignment, size_t size) {
     if (alignment <= CLASS_STEP)
         return front_malloc(size, front_malloc_slow);
-    if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX)
-        return NULL;
-    if (!front_start())
+    if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX || !front_start())
         return NULL;
     unsigned class = alignment <= SLAB_BYTES ? class_of_aligned(size, alignment) : 0;
     if (class != 0)
         return front_malloc(class_size(class), front_malloc_slow);
     bool is_zero;
-    return take_large(hak_max(size, (size_t)1), alignment, &is_zero);
+    struct request request = {
+        .bin = BIN_LARGE, .size = hak_max(size, (size_t)1), .alignment = alignment};
+    return front_serve(request, &is_zero);
 }
 
 size_t front_usable_bytes(const void *block) {

@@ -7,9 +7,25 @@
 
 /* --- slow.c: what the fast path leaves --- */
 
-/* A block of at least size bytes (0: of the smallest class); NULL when out of
- * memory or size is over PTRDIFF_MAX. */
+/* A block to be had. bin: its size class, or BIN_LARGE. */
+struct request {
+    unsigned bin;
+    bool wants_zero; /* zero pages are worth more than pages that are there */
+    size_t size;
+    size_t alignment; /* of BIN_LARGE: a power of two */
+};
+
+/* NULL when out of memory or size is over PTRDIFF_MAX. *is_zero: the block is
+ * known to read as zero. */
+void *front_serve(struct request request, bool *is_zero);
+
+/* A block of at least size bytes (0: of the smallest class), else as above. */
 void *front_malloc_slow(size_t size);
+
+hak_inline unsigned front_bin_of(size_t size) {
+    return size > CLASS_SIZE_MAX ? (unsigned)BIN_LARGE : class_of(size == 0 ? 1 : size);
+}
+
 void front_free_slow(void *block);
 
 /* --- blocks.c: the other ways to get and change a block --- */

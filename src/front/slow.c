@@ -7,43 +7,40 @@
 
 /* --- malloc ------------------------------------------------------------------ */
 
-static void *take_small(struct thread *thread, unsigned class) {
-    if (thread != NULL)
-        return cache_take(thread, class);
-    void *block;
-    bool got = slab_take(front_shard_without_thread(), class, &block, 1) != 0;
-    return got ? block : NULL;
-}
-
-static void *take_large(struct thread *thread, size_t size) {
-    if (size > PTRDIFF_MAX)
-        return NULL;
-    bool is_zero;
+static void *take(struct thread *thread, struct request request, bool *is_zero) {
     unsigned shard = thread != NULL ? thread->shard : front_shard_without_thread();
-    return large_take(shard, size, 1, &is_zero);
+    *is_zero = false;
+    if (request.bin == BIN_LARGE)
+        return large_take(shard, request.size, request.alignment, is_zero);
+    if (thread == NULL)
+        return slab_take_one(shard, request.bin, is_zero);
+    if (request.wants_zero)
+        return cache_take_zeroed(thread, request.bin, is_zero);
+    return cache_take(thread, request.bin);
 }
 
-static void *take(struct thread *thread, unsigned bin, size_t size) {
-    return bin == BIN_LARGE ? take_large(thread, size) : take_small(thread, bin);
-}
-
-void *front_malloc_slow(size_t size) {
+void *front_serve(struct request request, bool *is_zero) {
     struct thread *thread = front_thread();
-    if (thread == NULL && !front_start())
+    if (request.size > PTRDIFF_MAX || (thread == NULL && !front_start()))
         return NULL;
-    unsigned bin = size > CLASS_SIZE_MAX ? BIN_LARGE : class_of(size == 0 ? 1 : size);
-    void *block = take(thread, bin, size);
-    if (hak_unlikely(block == NULL) && size <= PTRDIFF_MAX) {
+    void *block = take(thread, request, is_zero);
+    if (hak_unlikely(block == NULL)) {
         /* What lies free in bins and empty slabs may be just what is needed. */
         front_trim();
-        block = take(thread, bin, size);
+        block = take(thread, request, is_zero);
     }
     if (thread != NULL && block != NULL) {
         if (hak_unlikely(watch_is_on(thread)))
-            watch_saw_take(thread, bin, size);
+            watch_saw_take(thread, request.bin, request.size);
         cache_tick(thread);
     }
     return block;
+}
+
+void *front_malloc_slow(size_t size) {
+    bool is_zero;
+    struct request request = {.bin = front_bin_of(size), .size = size, .alignment = 1};
+    return front_serve(request, &is_zero);
 }
 
 /* --- free -------------------------------------------------------------------- */

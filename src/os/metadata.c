@@ -39,10 +39,19 @@ static bool new_chunk(size_t bytes) {
     return false;
 }
 
+static void skip_to_page(void) {
+    size_t skipped = align_up((uintptr_t)next, os_page_size()) - (uintptr_t)next;
+    skipped = hak_min(skipped, left_bytes);
+    next += skipped;
+    left_bytes -= skipped;
+}
+
 void *os_metadata_take(size_t bytes) {
     bytes = align_up(bytes, HAK_CACHE_LINE);
     void *result = NULL;
     os_lock_acquire(&os_metadata_lock);
+    if (bytes >= os_page_size())
+        skip_to_page();
     if (bytes <= left_bytes || new_chunk(bytes)) {
         result = next;
         next += bytes;

@@ -15,8 +15,8 @@
  *
  * Blocks come from the fullest slab that has any, lowest address first; so
  * sparse slabs drain, become empty and go back to their SuperSlab. One small
- * empty slab stays when it is the pool's last, so that a program that frees and
- * allocates in turns does not set up the same slab again and again.
+ * empty slab of a busy class stays when it is the pool's last, so that a program
+ * that frees and allocates in turns does not set up the same slab again and again.
  *
  * Lock: a pool's lock protects its lists and the slab fields of its spans. A
  * span's class and shard change only under the lock of the pool that it leaves;
@@ -24,9 +24,13 @@
  * are taken and given without the lock. */
 #include "slab/slab.h"
 
+#include "slab/bitmaps.h"
 #include "span/report.h"
 
-enum { KEPT_EMPTY_SLABS = 2 }; /* the longest span kept empty */
+enum {
+    KEPT_EMPTY_SLABS = 2, /* the longest span kept empty */
+    BUSY_TURNS = 4,       /* how often a class must have gone through a slab's blocks for that */
+};
 
 struct pool pools[MAX_SHARDS][CLASS_COUNT];
 static unsigned shard_count;
@@ -50,6 +54,9 @@ static hak_cold void open_pool(struct pool *pool) {
     if (!atomic_load_explicit(&pool->is_open, memory_order_relaxed)) {
         for (unsigned rank = 0; rank < FILL_RANKS; rank++)
             list_init(&pool->partial[rank]);
+        /* A forking thread passes all locks because it holds them: this one too. */
+        if (os_lock_is_passed())
+            atomic_store_explicit(&pool->lock.state, LOCK_HELD, memory_order_relaxed);
         /* Pairs with the acquire in lock_pool. */
         atomic_store_explicit(&pool->is_open, true, memory_order_release);
     }
@@ -135,6 +142,11 @@ static bool add_fresh(unsigned shard, unsigned class) {
     if (span == NULL)
         return false;
     span->capacity = shape->capacity;
+    if (!bitmaps_take(span)) {
+        span_give(span);
+        return false;
+    }
+    span->touched = is_zero ? 0 : span->capacity;
     span->fill_rank = FILL_UNLISTED;
     list_init(&span->link);
     mark_all_free(span);
@@ -202,6 +214,8 @@ static unsigned take_from(struct span *span, uint32_t size, void **end, unsigned
             w++;
     }
     unsigned taken = (unsigned)(end - at);
+    uint32_t last = class_index(&size_classes[span_class(span)], (size_t)((char *)*at - span->start));
+    span->touched = (uint16_t)hak_max((unsigned)span->touched, last + 1);
     span->free_count = (uint16_t)(span->free_count - taken);
     span->first_word = (uint16_t)w;
     return taken;
@@ -233,6 +247,30 @@ unsigned slab_take(unsigned shard, unsigned class, void **out, unsigned want) {
             return 0;
     }
     return taken;
+}
+
+static void *take_one(unsigned shard, unsigned class, bool *is_zero) {
+    void *block = NULL;
+    struct pool *pool = lock_pool(shard, class);
+    struct span *span = fullest(pool);
+    if (span != NULL) {
+        unsigned touched = span->touched;
+        take_from(span, size_classes[class].size, &block + 1, 1);
+        *is_zero = span->touched > touched;
+        settle(pool, span);
+        pool->taken++;
+    }
+    os_lock_release(&pool->lock);
+    return block;
+}
+
+void *slab_take_one(unsigned shard, unsigned class, bool *is_zero) {
+    void *block;
+    while ((block = take_one(shard, class, is_zero)) == NULL) {
+        if (!adopt_sparse(shard, class) && !add_fresh(shard, class))
+            return NULL;
+    }
+    return block;
 }
 
 /* --- giving ---------------------------------------------------------------- */
@@ -295,7 +333,8 @@ static void settle_given(struct pool *pool, struct span *span, struct list *reti
     if (span->free_count < span->capacity)
         return;
     bool is_last = atomic_load_explicit(&pool->partial_count, memory_order_relaxed) == 1;
-    if (is_last && span->slabs <= KEPT_EMPTY_SLABS)
+    bool is_busy = pool->taken >= (uint64_t)span->capacity * BUSY_TURNS;
+    if (is_last && is_busy && span->slabs <= KEPT_EMPTY_SLABS)
         return;
     unlist(pool, span);
     pool->slab_count--;
@@ -308,6 +347,7 @@ static void give_retired(struct list *retired) {
     while (!list_is_empty(retired)) {
         struct span *span = container_of(retired->next, struct span, link);
         list_remove(&span->link);
+        bitmaps_give(span);
         span_give(span);
     }
 }
@@ -404,8 +444,9 @@ void slab_trim(void) {
 struct class_stats slab_stats(unsigned class) {
     struct class_stats stats = {0};
     for (unsigned shard = 0; shard < shard_count; shard++) {
-        struct pool *pool = &pools[shard][class];
-        os_lock_acquire(&pool->lock);
+        if (!atomic_load_explicit(&pools[shard][class].is_open, memory_order_acquire))
+            continue;
+        struct pool *pool = lock_pool(shard, class);
         stats.taken += pool->taken;
         stats.given += pool->given;
         stats.slab_bytes += (size_t)pool->slab_count * size_classes[class].slabs * SLAB_BYTES;

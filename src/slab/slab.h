@@ -35,6 +35,9 @@ unsigned slab_shard_count(void);
  * popping from the end hands them out in ascending order. 0: out of memory. */
 unsigned slab_take(unsigned shard, unsigned class, void **out, unsigned want);
 
+/* Takes one block; *is_zero: all of it is known to read as zero. */
+void *slab_take_one(unsigned shard, unsigned class, bool *is_zero);
+
 /* Gives blocks of one class home, whatever their shards. blocks is used as
  * working space. Panics on a pointer that is no block in use. */
 void slab_give(unsigned class, void **blocks, unsigned count);

@@ -128,7 +128,7 @@ static struct span *begin_span(struct span_shard *shard, struct super *super, un
                                size_t slabs, enum span_state state) {
     struct span *span = &super->spans[first];
     span->start = super->start + (size_t)first * SLAB_BYTES;
-    span->slabs = (uint32_t)slabs;
+    span->slabs = (uint16_t)slabs;
     span->state = (uint8_t)state;
     if (state == SPAN_LARGE) {
         shard->large_count++;
@@ -377,7 +377,7 @@ bool span_resize(struct span *span, size_t slabs) {
         free_run(shard, super, slabs, span->slabs);
     if (done) {
         shard->large_bytes += (slabs - span->slabs) * SLAB_BYTES;
-        span->slabs = (uint32_t)slabs;
+        span->slabs = (uint16_t)slabs;
     }
     os_lock_release(&shard->lock);
     return done;

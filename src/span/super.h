@@ -26,7 +26,8 @@
 #include "span/window.h"
 
 enum {
-    SPAN_BITMAP_WORDS = SLAB_BYTES / 16 / WORD_BITS, /* a bit for each block of 16 bytes */
+    SPAN_BITMAP_WORDS = SLAB_BYTES / 16 / WORD_BITS, /* at most: blocks of 16 bytes */
+    SPAN_INLINE_WORDS = 2,
 };
 
 enum span_state { SPAN_FREE, SPAN_TAKEN, SPAN_LARGE };
@@ -34,7 +35,7 @@ enum span_state { SPAN_FREE, SPAN_TAKEN, SPAN_LARGE };
 struct span {
     /* The span layer's; written under the lock of the SuperSlab's shard. */
     char *start;
-    uint32_t slabs;
+    uint16_t slabs;
     uint8_t state; /* enum span_state */
 
     /* The slab layer's, while it uses the span for blocks of one class. class
@@ -42,13 +43,16 @@ struct span {
      * class 0 says: no blocks here. */
     _Atomic uint8_t class;
     _Atomic uint16_t shard;
-    uint16_t capacity;    /* blocks */
-    uint16_t free_count;  /* bits set in free_bits */
-    uint16_t first_word;  /* no bit is set in the words below */
-    uint8_t fill_rank;    /* which of the class's lists it is on */
+    uint16_t capacity;   /* blocks */
+    uint16_t free_count; /* bits set in free_bits */
+    uint16_t first_word; /* no bit is set in the words below */
+    uint16_t touched;    /* blocks from this index on have been zero all along */
+    uint8_t fill_rank;   /* which of the class's lists it is on */
     struct list link;
-    uint64_t free_bits[SPAN_BITMAP_WORDS]; /* bit i: block i is free, and not cached either */
+    uint64_t *free_bits; /* bit i: block i is free, and not cached either */
+    uint64_t inline_bits[SPAN_INLINE_WORDS]; /* free_bits of a slab of few blocks */
 };
+_Static_assert(sizeof(struct span) == HAK_CACHE_LINE, "a descriptor is a cache line");
 
 /* Where a SuperSlab is. */
 enum super_home { SUPER_IN_ARENA, SUPER_IN_SHARD, SUPER_IN_RUN };
