@@ -40,7 +40,7 @@ app.add_typer(peers_app, name="peers")
 app.add_typer(results_app, name="results")
 
 # A file or a pipe has no width; a table in it should not be folded into 80 columns.
-WIDTH_OF_A_FILE = 170
+WIDTH_OF_A_FILE = 190
 
 
 def _console(stream: TextIO) -> Console:

@@ -10,12 +10,12 @@ against itself. So every sample must bring two kinds of evidence, or it is refus
    holds for processes of any length of life.
 2. A process that was started without the variable (`env -i`, static, privileged) writes no line.
    Those are caught from outside: a watch over the process tree looks every tenth of a second, and
-   a process that lives through two looks must have the library in its /proc/PID/maps. A measured
+   a process that is there for three looks must have the library in its /proc/PID/maps. A measured
    process that ends before that, under another command name than the one its witness wrote, has
    executed something that was not seen, and is refused too.
 
 What escapes: a child (not the measured process itself) that throws its environment away and lives
-less than two tenths of a second.
+less than three tenths of a second.
 """
 
 from __future__ import annotations
@@ -126,10 +126,11 @@ class Watch:
                 self.look(pid)
 
     def look(self, pid: int) -> None:
-        """A process counts from the second look at the same program: a new one is being loaded."""
+        """The first look at a program only notes it; a second may find its library, a third may
+        find that it has none."""
         program = _program(pid)
-        if program is None:
-            return
+        if program is None or program == _program(self.root):
+            return  # gone, or the launcher's child before its exec
         known, looks = self._seen.get(pid, ("", 0))
         looks = looks + 1 if known == program else 1
         self._seen[pid] = (program, looks)
@@ -141,13 +142,12 @@ class Watch:
             state = has_mapped(pid, self.library)
             if state:
                 self.mapped.add(pid)
-                self.unmapped.pop(pid, None)
             elif state is False and looks > 2:
                 self.unmapped[pid] = program
 
 
 def _program(pid: int) -> str | None:
-    """The executable that a live process runs, with the kernel's count of its start."""
+    """The executable that a live process runs; None when it is gone."""
     try:
         return str(Path(f"/proc/{pid}/exe").readlink())
     except PermissionError:
@@ -164,19 +164,26 @@ def _comm(pid: int) -> str:
 
 
 def has_mapped(pid: int, library: Path) -> bool | None:
-    """None when the process is gone (or, on its way out, has no memory left)."""
+    """None when that cannot be told: the process is gone, or is still being loaded."""
     try:
         maps = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
     except PermissionError:
         return False
     except OSError:
         return None
-    if not maps:
-        return None
-    names = {str(library), str(library.resolve())}
     # address, permissions, offset, device, inode, and then the name, which may hold blanks.
     fields = (line.split(maxsplit=5) for line in maps.splitlines())
-    return any(len(field) == 6 and field[5] in names for field in fields)
+    mapped = {field[5] for field in fields if len(field) == 6}
+    if not mapped:
+        return None
+    if str(library) in mapped or str(library.resolve()) in mapped:
+        return True
+    files = {Path(name).name for name in mapped}
+    # The dynamic linker maps what is preloaded before it maps libc.
+    loading = any(name.startswith("ld-linux") for name in files) and not any(
+        name.startswith("libc.so") for name in files
+    )
+    return None if loading else False
 
 
 def descendants(root: int) -> list[int]:
