@@ -1,9 +1,9 @@
 /* glibc's own calls under their names: malloc_trim(3), mallopt(3), mallinfo(3),
  * malloc_info(3), malloc_stats(3). */
-#include <unistd.h>
 
 #include "abi/interface.h"
 #include "hakmem/hakmem.h"
+#include "os/system.h"
 
 HAK_EXPORT int malloc_trim(size_t pad) {
     (void)pad;
@@ -19,4 +19,4 @@ HAK_EXPORT int mallopt(int param, int value) {
 HAK_EXPORT struct mallinfo2 mallinfo2(void) { return abi_mallinfo2(); }
 HAK_EXPORT struct mallinfo mallinfo(void) { return abi_mallinfo(); }
 HAK_EXPORT int malloc_info(int options, FILE *stream) { return abi_malloc_info(options, stream); }
-HAK_EXPORT void malloc_stats(void) { abi_stats_write(STDERR_FILENO, false); }
+HAK_EXPORT void malloc_stats(void) { abi_stats_write(OS_STANDARD_ERROR, false); }

@@ -31,6 +31,6 @@ struct mallinfo2 abi_mallinfo2(void);
 struct mallinfo abi_mallinfo(void);
 int abi_malloc_info(int options, FILE *stream);
 int abi_stats_write(int descriptor, bool json); /* 0, or an errno */
-void abi_stats_at_exit(void);                  /* as the options say */
+void abi_stats_at_exit(void);                   /* as the options say */
 
 #endif

@@ -12,11 +12,11 @@ void *abi_new_aligned(size_t size, size_t alignment);
 void *abi_new_aligned_nothrow(size_t size, size_t alignment);
 
 /* HAK_NEW(name, mangled, parameters, expression): one exported operator. */
-#define HAK_NEW(name, mangled, parameters, expression)                   \
-    HAK_EXPORT void *name parameters __asm__(mangled);                   \
+#define HAK_NEW(name, mangled, parameters, expression)                                             \
+    HAK_EXPORT void *name parameters __asm__(mangled);                                             \
     void *name parameters { return expression; }
-#define HAK_DELETE(name, mangled, parameters)                            \
-    HAK_EXPORT void name parameters __asm__(mangled);                    \
+#define HAK_DELETE(name, mangled, parameters)                                                      \
+    HAK_EXPORT void name parameters __asm__(mangled);                                              \
     void name parameters { abi_free(block); }
 
 #define UNUSED __attribute__((unused))

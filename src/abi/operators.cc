@@ -11,7 +11,7 @@ namespace std {
 using new_handler = void (*)();
 new_handler get_new_handler() noexcept __attribute__((weak));
 void __throw_bad_alloc() __attribute__((noreturn, weak));
-}  // namespace std
+} // namespace std
 
 // What the compiler itself refers to for try and catch.
 __asm__(".weak __gxx_personality_v0\n"
@@ -70,7 +70,7 @@ void *allocate_nothrow(size_t size, size_t alignment) {
     }
 }
 
-}  // namespace
+} // namespace
 
 void *abi_new_slow(size_t size) { return allocate(size, 0); }
 void *abi_new_nothrow_slow(size_t size) { return allocate_nothrow(size, 0); }

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "abi/interface.h"
 #include "hakmem/hakmem.h"
@@ -35,12 +34,11 @@ static struct figures gather(void) {
     f.blocks_taken = f.spans.large_taken + f.huge.taken;
     f.blocks_given = f.spans.large_given + f.huge.given;
     f.live_bytes = f.spans.large_bytes + f.huge.bytes;
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         f.classes[class] = slab_stats(class);
         f.blocks_taken += f.classes[class].taken;
         f.blocks_given += f.classes[class].given;
-        f.live_bytes +=
-            (f.classes[class].taken - f.classes[class].given) * class_size(class);
+        f.live_bytes += (f.classes[class].taken - f.classes[class].given) * class_size(class);
     }
     f.mapped_bytes = f.arena.committed_bytes + f.huge.bytes;
     return f;
@@ -66,7 +64,7 @@ static void json_classes(struct format_buffer *out, const struct figures *f,
                          const struct exact_totals *exact) {
     format_text(out, "  \"classes\": [");
     const char *separator = "\n";
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         const struct class_stats *c = &f->classes[class];
         if (c->taken == 0)
             continue;
@@ -118,7 +116,7 @@ static void text_classes(struct format_buffer *out, const struct figures *f,
                          const struct exact_totals *exact) {
     format_text(out, "  size class       taken       given  slabs KiB");
     format_text(out, exact != NULL ? "     mallocs       frees\n" : "\n");
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         const struct class_stats *c = &f->classes[class];
         if (c->taken == 0)
             continue;
@@ -175,7 +173,7 @@ void abi_stats_at_exit(void) {
     if (!front_start() || hak_options.stats == STATS_OFF)
         return;
     bool json = hak_options.stats == STATS_EXIT_JSON || hak_options.stats == STATS_EXACT_JSON;
-    int descriptor = STDERR_FILENO;
+    int descriptor = OS_STANDARD_ERROR;
     if (hak_options.stats_file[0] != '\0') {
         char path[OPTION_PATH_CAPACITY + 32];
         options_expand_path(hak_options.stats_file, path, sizeof path);
@@ -184,11 +182,11 @@ void abi_stats_at_exit(void) {
             hak_warn("option stats_file: cannot write '%s' (errno %d); statistics go to "
                      "standard error",
                      path, errno);
-            descriptor = STDERR_FILENO;
+            descriptor = OS_STANDARD_ERROR;
         }
     }
     abi_stats_write(descriptor, json);
-    if (descriptor != STDERR_FILENO)
+    if (descriptor != OS_STANDARD_ERROR)
         os_file_close(descriptor);
 }
 
@@ -234,11 +232,10 @@ int abi_malloc_info(int options, FILE *stream) {
     struct figures f = gather();
     struct mallinfo2 info = abi_mallinfo2();
     fprintf(stream, "<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n");
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         const struct class_stats *c = &f.classes[class];
         if (c->taken != 0)
-            fprintf(stream,
-                    "  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n",
+            fprintf(stream, "  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n",
                     class_size(class - 1) + 1, class_size(class),
                     (size_t)(c->taken - c->given) * class_size(class),
                     (size_t)(c->taken - c->given));

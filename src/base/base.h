@@ -36,7 +36,7 @@
 #define TIB ((size_t)1 << 40)
 
 #if HAK_DEBUG
-#define hak_assert(condition) \
+#define hak_assert(condition)                                                                      \
     ((condition) ? (void)0 : hak_assert_failed(#condition, __FILE__, __LINE__))
 #else
 #define hak_assert(condition) ((void)sizeof(condition))
@@ -59,7 +59,7 @@ hak_inline bool is_aligned(uintptr_t x, size_t alignment) { return (x & (alignme
 
 hak_inline size_t divide_up(size_t x, size_t divisor) { return (x + divisor - 1) / divisor; }
 
-#define container_of(pointer, type, member) \
+#define container_of(pointer, type, member)                                                        \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 #endif

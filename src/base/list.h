@@ -40,7 +40,7 @@ hak_inline void list_remove(struct list *link) {
     list_init(link);
 }
 
-#define list_for_each(link, head) \
+#define list_for_each(link, head)                                                                  \
     for (struct list *link = (head)->next; link != (head); link = link->next)
 
 #endif

@@ -22,8 +22,8 @@ enum {
     FIRST_CAPACITY = SLOT_ARRAY_MIN - 1,
     FOREIGN_CAPACITY = 31,
     FLUSH_MAX = SLOT_ARRAY_MAX / 2,
-    SWEEP_BINS = 16,     /* looked at in one sweep */
-    TICK_PERIOD = 32,    /* slow calls between looks at the clock */
+    SWEEP_BINS = 16,      /* looked at in one sweep */
+    TICK_PERIOD = 32,     /* slow calls between looks at the clock */
     AT_ONCE_BYTES = 4096, /* blocks up to this size get a bin at the first call */
     EARLY_MISSES = 3,     /* larger ones after this many */
     SLOT_CHUNK_BYTES = 4096,
@@ -111,7 +111,7 @@ static void for_each_foreign(struct thread *thread,
     for (unsigned row = 0; row < ROW_COUNT; row++) {
         if ((thread->foreign_rows >> row & 1) == 0)
             continue;
-        for (unsigned class = 1; class < CLASS_COUNT; class++) {
+        for (unsigned class = 1; class < CLASS_COUNT; class ++) {
             struct bin *bin = &thread->cache.rows[row].bins[class];
             if (bin_top(bin) != NULL)
                 visit(thread, bin, class);
@@ -125,7 +125,7 @@ static void visit_flush(struct thread *thread, struct bin *bin, unsigned class) 
 }
 
 void cache_flush(struct thread *thread) {
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         struct bin *bin = &thread->own->bins[class];
         void **base = thread->infos[class].base;
         if (base != NULL)
@@ -160,7 +160,7 @@ static void visit_reclaim(struct thread *thread, struct bin *bin, unsigned class
 }
 
 void cache_reclaim(struct thread *thread) {
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         const struct bin_info *info = &thread->infos[class];
         if (info->base != NULL)
             reclaim_bin(&thread->own->bins[class], info->base, class, info->capacity);
@@ -399,7 +399,7 @@ static void visit_close(struct thread *thread, struct bin *bin, unsigned class) 
 }
 
 void cache_close(struct thread *thread) {
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         struct bin_info *info = &thread->infos[class];
         if (info->base != NULL)
             slots_give(thread, info->base, info->kind);

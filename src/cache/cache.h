@@ -55,10 +55,10 @@ _Static_assert(SLOT_ARRAY_MIN << (SLOT_ARRAY_KINDS - 1) == SLOT_ARRAY_MAX, "a li
 
 /* What the slow path knows of a bin of the thread's own row. */
 struct bin_info {
-    void **base;       /* NULL: not open */
-    uint16_t capacity; /* blocks; the real limit is base + capacity */
-    uint8_t kind;      /* of its slot array, which may be larger */
-    bool was_used;     /* missed since the last sweep for room */
+    void **base;          /* NULL: not open */
+    uint16_t capacity;    /* blocks; the real limit is base + capacity */
+    uint8_t kind;         /* of its slot array, which may be larger */
+    bool was_used;        /* missed since the last sweep for room */
     uint8_t early_misses; /* while not open: blocks taken without a bin */
 };
 
@@ -72,7 +72,7 @@ struct thread {
     uint16_t foreign_rows; /* bit r: a bin of row r has been opened */
     unsigned sweep;        /* where the next sweep for room starts */
     uint32_t slow_calls;
-    size_t limit_bytes;    /* sum over open bins of capacity * block size */
+    size_t limit_bytes;                   /* sum over open bins of capacity * block size */
     void **free_arrays[SLOT_ARRAY_KINDS]; /* linked through their first slot */
     void **bump, **bump_end;              /* slots never used yet */
     struct list link;                     /* registry, or those of the dead */

@@ -114,8 +114,7 @@ void registry_visit(void (*visit)(const struct thread *thread, void *context), v
     struct list *lists[] = {&alive, &dead, &orphans, &reclaimed};
     os_lock_acquire(&registry_lock);
     for (unsigned i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        list_for_each(link, lists[i])
-            visit(container_of(link, struct thread, link), context);
+        list_for_each(link, lists[i]) visit(container_of(link, struct thread, link), context);
     }
     os_lock_release(&registry_lock);
 }

@@ -46,9 +46,8 @@ static bool start_locked(void) {
     os_memory_init();
     options_load();
     os_memory_use_thp(hak_options.thp);
-    unsigned shards = hak_options.shards != 0
-                          ? (unsigned)hak_options.shards
-                          : hak_min(os_processor_count(), (unsigned)MAX_SHARDS);
+    unsigned shards = hak_options.shards != 0 ? (unsigned)hak_options.shards
+                                              : hak_min(os_processor_count(), (unsigned)MAX_SHARDS);
     if (!window_init(hak_options.arena_size, os_random_seed()))
         return false;
     arena_init();

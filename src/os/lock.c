@@ -61,6 +61,4 @@ void os_lock_pass_begin(void) {
     atomic_store_explicit(&os_lock_forker, os_thread_identity(), memory_order_relaxed);
 }
 
-void os_lock_pass_end(void) {
-    atomic_store_explicit(&os_lock_forker, 0, memory_order_relaxed);
-}
+void os_lock_pass_end(void) { atomic_store_explicit(&os_lock_forker, 0, memory_order_relaxed); }

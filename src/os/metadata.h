@@ -6,9 +6,9 @@
 #include "base/base.h"
 #include "os/lock.h"
 
-/* Zero memory, aligned to a cache line, or to a page if it is that large; NULL when the kernel has none. It is
- * never given back: whoever retires a descriptor keeps it for its next of the
- * same kind. Thread safe. */
+/* Zero memory, aligned to a cache line, or to a page if it is that large; NULL when the kernel has
+ * none. It is never given back: whoever retires a descriptor keeps it for its next of the same
+ * kind. Thread safe. */
 void *os_metadata_take(size_t bytes);
 
 /* Bytes taken so far. */

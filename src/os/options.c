@@ -16,10 +16,10 @@ static const struct hak_profile profiles[] = {
     [PROFILE_LEAN] = {"lean", 4 * MIB, 8 * KIB, 128 * KIB, 8 * KIB, 64, 0},
 };
 
-#define DEFAULT_OPTIONS                                                            \
-    {                                                                              \
-        .profile = PROFILE_BALANCED, .thp = OS_THP_DEFAULT, .arena_size = 1 * TIB, \
-        .decay_ms = OPTION_FROM_PROFILE,                                           \
+#define DEFAULT_OPTIONS                                                                            \
+    {                                                                                              \
+        .profile = PROFILE_BALANCED, .thp = OS_THP_DEFAULT, .arena_size = 1 * TIB,                 \
+        .decay_ms = OPTION_FROM_PROFILE,                                                           \
     }
 
 static const struct hak_options defaults = DEFAULT_OPTIONS;
@@ -56,10 +56,10 @@ static const struct option options[] = {
      .meaning = "where statistics go instead of standard error"},
     {FIELD(arena_size), .kind = OPTION_BYTES, .low = 32 * MIB, .high = 1 * TIB,
      .allowed = "32M to 1T", .meaning = "addresses that blocks below 1 GiB may take"},
-    {FIELD(decay_ms), .kind = OPTION_NUMBER, .low = 0, .high = 3600 * 1000,
-     .allowed = "0 to 3600000", .meaning = "milliseconds until free pages go to the kernel"},
-    {FIELD(shards), .kind = OPTION_NUMBER, .low = 1, .high = MAX_SHARDS,
-     .allowed = "1 to 256", .meaning = "heaps with locks of their own, one per processor"},
+    {FIELD(decay_ms), .kind = OPTION_NUMBER, .low = 0, .high = 3600000, .allowed = "0 to 3600000",
+     .meaning = "milliseconds until free pages go to the kernel"},
+    {FIELD(shards), .kind = OPTION_NUMBER, .low = 1, .high = MAX_SHARDS, .allowed = "1 to 256",
+     .meaning = "heaps with locks of their own, one per processor"},
     {FIELD(thp), .kind = OPTION_CHOICE, .choices = thp_choices, .allowed = "default|always|never",
      .meaning = "transparent huge pages"},
     {FIELD(verbose), .kind = OPTION_NUMBER, .low = 0, .high = 2, .allowed = "0 to 2",

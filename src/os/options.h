@@ -15,9 +15,9 @@ struct hak_profile {
     size_t cache_total_bytes;      /* all thread caches together; law 5's budget */
     size_t cache_thread_min_bytes; /* of that to one thread: at least, at most */
     size_t cache_thread_max_bytes;
-    size_t cache_class_bytes; /* one bin: as many blocks as fit, */
+    size_t cache_class_bytes;    /* one bin: as many blocks as fit, */
     unsigned cache_class_blocks; /* but not more than this */
-    uint64_t decay_ms;        /* free pages go back to the kernel after this time */
+    uint64_t decay_ms;           /* free pages go back to the kernel after this time */
 };
 
 enum stats_mode { STATS_OFF, STATS_EXIT, STATS_EXIT_JSON, STATS_EXACT, STATS_EXACT_JSON };
@@ -25,13 +25,13 @@ enum stats_mode { STATS_OFF, STATS_EXIT, STATS_EXIT_JSON, STATS_EXACT, STATS_EXA
 enum { OPTION_PATH_CAPACITY = 512 };
 
 struct hak_options {
-    unsigned profile;    /* enum hak_profile_name */
-    unsigned stats;      /* enum stats_mode */
-    unsigned thp;        /* enum os_thp */
-    uint64_t shards;     /* 0: one per processor */
-    uint64_t arena_size; /* bytes of the window of addresses */
-    uint64_t decay_ms;   /* OPTION_FROM_PROFILE: as the profile says */
-    uint64_t verbose;    /* 0: silent, 1: notes at the start, 2: and at the end */
+    unsigned profile;                      /* enum hak_profile_name */
+    unsigned stats;                        /* enum stats_mode */
+    unsigned thp;                          /* enum os_thp */
+    uint64_t shards;                       /* 0: one per processor */
+    uint64_t arena_size;                   /* bytes of the window of addresses */
+    uint64_t decay_ms;                     /* OPTION_FROM_PROFILE: as the profile says */
+    uint64_t verbose;                      /* 0: silent, 1: notes at the start, 2: and at the end */
     char stats_file[OPTION_PATH_CAPACITY]; /* empty: standard error */
 };
 

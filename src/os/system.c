@@ -28,7 +28,7 @@ unsigned os_processor_count(void) {
 uint64_t os_random_seed(void) {
     /* The kernel leaves 16 random bytes to each program at its start. */
     const void *bytes = (const void *)getauxval(AT_RANDOM); // NOLINT(performance-no-int-to-ptr)
-    uint64_t seed = (uintptr_t)&seed;
+    uint64_t seed = os_now_ms();
     if (bytes != NULL)
         memcpy(&seed, bytes, sizeof seed);
     return seed;

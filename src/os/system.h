@@ -23,6 +23,8 @@ const char *os_environment(const char *name);
 
 unsigned os_process_id(void);
 
+enum { OS_STANDARD_ERROR = 2 }; /* its file descriptor */
+
 /* A buffer that writes to a file descriptor when full and at os_output_end. */
 struct format_buffer os_output_begin(int descriptor, char *text, size_t capacity);
 

@@ -29,7 +29,7 @@ static unsigned slabs_for(uint32_t size) {
 }
 
 void classes_init(void) {
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         uint32_t size = size_of(class);
         unsigned slabs = slabs_for(size);
         size_classes[class] = (struct size_class){

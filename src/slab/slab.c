@@ -152,7 +152,7 @@ static bool add_fresh(unsigned shard, unsigned class) {
     mark_all_free(span);
     struct pool *pool = lock_pool(shard, class);
     atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
-    atomic_store_explicit(&span->class, (uint8_t)class, memory_order_relaxed);
+    atomic_store_explicit(&span->class, (uint8_t) class, memory_order_relaxed);
     write_entries(span, slab_entry(shard, class));
     pool->slab_count++;
     settle(pool, span);
@@ -214,7 +214,8 @@ static unsigned take_from(struct span *span, uint32_t size, void **end, unsigned
             w++;
     }
     unsigned taken = (unsigned)(end - at);
-    uint32_t last = class_index(&size_classes[span_class(span)], (size_t)((char *)*at - span->start));
+    uint32_t last =
+        class_index(&size_classes[span_class(span)], (size_t)((char *)*at - span->start));
     span->touched = (uint16_t)hak_max((unsigned)span->touched, last + 1);
     span->free_count = (uint16_t)(span->free_count - taken);
     span->first_word = (uint16_t)w;
@@ -355,8 +356,7 @@ static void give_retired(struct list *retired) {
 /* Gives the blocks that belong to `shard`; moves the others to the front of
  * blocks and returns how many they are. Stops at a bad one, which *bad then
  * names; bad NULL: steps over bad ones. */
-static unsigned give_to(unsigned shard, unsigned class, void **blocks, unsigned count,
-                        void **bad) {
+static unsigned give_to(unsigned shard, unsigned class, void **blocks, unsigned count, void **bad) {
     struct list retired;
     list_init(&retired);
     unsigned rest = 0;
@@ -434,7 +434,7 @@ static void trim_pool(unsigned shard, unsigned class) {
 
 void slab_trim(void) {
     for (unsigned shard = 0; shard < shard_count; shard++) {
-        for (unsigned class = 1; class < CLASS_COUNT; class++) {
+        for (unsigned class = 1; class < CLASS_COUNT; class ++) {
             if (atomic_load_explicit(&pools[shard][class].partial_count, memory_order_relaxed) != 0)
                 trim_pool(shard, class);
         }

@@ -16,11 +16,11 @@ enum {
 /* The slabs of one class in one shard. */
 struct pool {
     hak_line_aligned struct os_lock lock;
-    _Atomic bool is_open;             /* the lists are set up; only then may it be locked */
-    _Atomic uint32_t partial_count;   /* slabs on the lists; read without the lock as a hint */
-    struct list partial[FILL_RANKS];  /* slabs with free blocks */
+    _Atomic bool is_open;            /* the lists are set up; only then may it be locked */
+    _Atomic uint32_t partial_count;  /* slabs on the lists; read without the lock as a hint */
+    struct list partial[FILL_RANKS]; /* slabs with free blocks */
     uint32_t slab_count;
-    uint64_t taken, given;            /* blocks since the start */
+    uint64_t taken, given; /* blocks since the start */
 };
 hak_global struct pool pools[MAX_SHARDS][CLASS_COUNT];
 

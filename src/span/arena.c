@@ -222,8 +222,7 @@ static struct super *claim_oldest_dirty(uint64_t before_ms) {
     os_lock_acquire(&arena_lock);
     if (!list_is_empty(&dirty_list)) {
         super = container_of(dirty_list.next, struct super, dirty_link);
-        if (super->dirty_since_ms > before_ms ||
-            !claim(window_super_index(super->start), 1))
+        if (super->dirty_since_ms > before_ms || !claim(window_super_index(super->start), 1))
             super = NULL;
     }
     os_lock_release(&arena_lock);

@@ -23,8 +23,7 @@ static void require_alignment(const void *pointer, const char *operation) {
  * serve something else. */
 static bool was_large(const void *pointer, size_t *bytes) {
     struct super *super = window_super(window_super_index(pointer));
-    if (super == NULL || super->spans == NULL ||
-        entry_bin(window_entry(pointer)) != BIN_LARGE)
+    if (super == NULL || super->spans == NULL || entry_bin(window_entry(pointer)) != BIN_LARGE)
         return false;
     struct span *span = &super->spans[super_index_of_slab(super, pointer)];
     *bytes = span_bytes(span);
@@ -57,9 +56,8 @@ void report_bad_block(const void *pointer, const char *operation, const char *sp
     require_alignment(pointer, operation);
     size_t index = (size_t)((const char *)pointer - span_start) / block_bytes;
     if (index >= capacity)
-        hak_panic(HAK_INVALID_POINTER,
-                  "%s(%p): behind the last block of slab %p (size class %zu)", operation, pointer,
-                  (const void *)span_start, block_bytes);
+        hak_panic(HAK_INVALID_POINTER, "%s(%p): behind the last block of slab %p (size class %zu)",
+                  operation, pointer, (const void *)span_start, block_bytes);
     const char *block = span_start + index * block_bytes;
     if (block != pointer)
         hak_panic(HAK_INVALID_POINTER,
@@ -67,7 +65,8 @@ void report_bad_block(const void *pointer, const char *operation, const char *sp
                   operation, pointer, (const void *)block, block_bytes, block_bytes,
                   (const void *)span_start);
     if (is_free)
-        hak_panic(HAK_DOUBLE_FREE, "%s(%p): block %p of %zu bytes (size class %zu, slab %p) is free already",
+        hak_panic(HAK_DOUBLE_FREE,
+                  "%s(%p): block %p of %zu bytes (size class %zu, slab %p) is free already",
                   operation, pointer, (const void *)block, block_bytes, block_bytes,
                   (const void *)span_start);
     hak_panic(HAK_CORRUPTED_HEAP, "%s(%p): slab %p (size class %zu) contradicts itself", operation,

@@ -14,8 +14,8 @@ struct span_shard {
     struct list by_free[SUPER_SLABS + 1]; /* SuperSlabs with f free slabs; full ones on none */
     struct list dirty;                    /* with dirty free slabs, oldest first */
     size_t super_count;
-    size_t large_count; /* live blocks over the bins' sizes */
-    size_t large_bytes; /* of their spans */
+    size_t large_count;                /* live blocks over the bins' sizes */
+    size_t large_bytes;                /* of their spans */
     uint64_t large_taken, large_given; /* since the start */
 };
 hak_global struct span_shard span_shards[MAX_SHARDS];
@@ -42,9 +42,7 @@ struct span *span_of(const void *pointer);
  * free. slabs > 0. Called by its owner. */
 bool span_resize(struct span *span, size_t slabs);
 
-hak_inline size_t span_bytes(const struct span *span) {
-    return (size_t)span->slabs * SLAB_BYTES;
-}
+hak_inline size_t span_bytes(const struct span *span) { return (size_t)span->slabs * SLAB_BYTES; }
 
 /* Purges what has been free and dirty for as long as the profile's decay time;
  * called now and then from slow paths without locks held. */

@@ -49,7 +49,7 @@ struct span {
     uint16_t touched;    /* blocks from this index on have been zero all along */
     uint8_t fill_rank;   /* which of the class's lists it is on */
     struct list link;
-    uint64_t *free_bits; /* bit i: block i is free, and not cached either */
+    uint64_t *free_bits;                     /* bit i: block i is free, and not cached either */
     uint64_t inline_bits[SPAN_INLINE_WORDS]; /* free_bits of a slab of few blocks */
 };
 _Static_assert(sizeof(struct span) == HAK_CACHE_LINE, "a descriptor is a cache line");

@@ -83,7 +83,7 @@ bool window_init(size_t bytes, uint64_t seed) {
     if (tables == NULL)
         return false;
     window_map = (_Atomic uint16_t *)(void *)tables;
-    window_supers = (struct super *_Atomic *)(void *)(tables + map_bytes);
+    window_supers = (struct super * _Atomic *)(void *)(tables + map_bytes);
     window_first_slab = (uintptr_t)place >> SLAB_SHIFT;
     window_slab_count = slabs;
     return true;
@@ -106,8 +106,7 @@ bool window_open(size_t first, size_t count) {
     size_t slabs_end = (first + count) * SUPER_SLABS;
     size_t page_entries = os_page_size() / sizeof(uint16_t);
     if (slabs_end > map_open_slabs) {
-        if (!open_table(window_map, sizeof *window_map, map_open_slabs,
-                        slabs_end - map_open_slabs))
+        if (!open_table(window_map, sizeof *window_map, map_open_slabs, slabs_end - map_open_slabs))
             return false;
         map_open_slabs = hak_min(align_up(slabs_end, page_entries), window_slab_count);
     }

@@ -34,8 +34,8 @@ enum {
     /* The shape of a thread's cache, which map entries point into. */
     BIN_BYTES = 16,
     ROW_BYTES = 4096,
-    ROW_COUNT = 16, /* 16 rows * 4096 bytes: an entry fits 16 bits */
-    BIN_NONE = 0,   /* malloc(0), and entry 0 */
+    ROW_COUNT = 16,  /* 16 rows * 4096 bytes: an entry fits 16 bits */
+    BIN_NONE = 0,    /* malloc(0), and entry 0 */
     BIN_LARGE = 145, /* a large block: always full */
     BIN_COUNT = 152, /* 1 .. 144 are the size classes of slab/classes.h */
 };
