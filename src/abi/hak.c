@@ -59,13 +59,6 @@ int hak_mallopt(int param, int value) {
     (void)value;
     return 1;
 }
-struct mallinfo2 hak_mallinfo2(void) {
-    return abi_mallinfo2();
-}
-struct mallinfo hak_mallinfo(void) {
-    return abi_mallinfo();
-}
-int hak_malloc_info(int options, FILE *stream) { return abi_malloc_info(options, stream); }
 void hak_malloc_stats(void) { abi_stats_write(OS_STANDARD_ERROR, false); }
 
 int hak_stats_write(int fd, enum hak_stats_format format) {

@@ -3,9 +3,6 @@
 #ifndef HAK_ABI_INTERFACE_H
 #define HAK_ABI_INTERFACE_H
 
-#include <malloc.h>
-#include <stdio.h>
-
 #include "front/front.h"
 
 /* --- memory.c --- */
@@ -27,10 +24,8 @@ hak_inline void abi_free(void *block) { front_free(block, front_free_slow); }
 
 /* --- statistics.c --- */
 
-struct mallinfo2 abi_mallinfo2(void);
-struct mallinfo abi_mallinfo(void);
-int abi_malloc_info(int options, FILE *stream);
 int abi_stats_write(int descriptor, bool json); /* 0, or an errno */
-void abi_stats_at_exit(void);                   /* as the options say */
+void abi_stats_at_load(void);
+void abi_stats_at_exit(void); /* as the options say */
 
 #endif

@@ -1,5 +1,6 @@
 /* HAKMEM under the C library's names: ISO C, POSIX, C23, and jemalloc's sized
  * calls. A program that preloads or links the library gets these. */
+#include <malloc.h>
 #include <stdlib.h>
 
 #include "abi/interface.h"

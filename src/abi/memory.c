@@ -89,6 +89,9 @@ size_t abi_nallocx(size_t size, int flags) {
 /* Started when the library is loaded, unless a call came even earlier: while the
  * process has one thread and its environment is as it was given. In this file,
  * because a static link takes it along with every use of malloc. */
-__attribute__((constructor)) static void at_load(void) { front_start(); }
+__attribute__((constructor)) static void at_load(void) {
+    if (front_start())
+        abi_stats_at_load();
+}
 
 __attribute__((destructor)) static void at_exit(void) { abi_stats_at_exit(); }

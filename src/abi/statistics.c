@@ -1,48 +1,18 @@
-/* Figures of the heap, for people (text), machines (JSON) and glibc's callers.
- *
- * They derive from what moved between bins and slabs (law 3): "taken" blocks left
- * their slab, "given" ones came back; the difference is with the program or in
- * threads' bins. Nothing here allocates: reports must work when memory is out,
- * and at exit, when the program's other libraries are gone. */
+/* Statistics of the heap, for people (text) and machines (JSON). Nothing here
+ * allocates: reports must work when memory is out, and at exit, when the
+ * program's other libraries are gone. */
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 
+#include "abi/figures.h"
 #include "abi/interface.h"
 #include "hakmem/hakmem.h"
 #include "modes/exact.h"
 #include "os/metadata.h"
 #include "os/options.h"
 #include "os/system.h"
-#include "span/arena.h"
-#include "span/large.h"
 
 enum { OUTPUT_BYTES = 1024 };
-
-struct figures {
-    struct class_stats classes[CLASS_COUNT];
-    struct span_stats spans;
-    struct arena_stats arena;
-    struct huge_stats huge;
-    uint64_t blocks_taken, blocks_given; /* all kinds */
-    size_t live_bytes;                   /* with the program or in bins */
-    size_t mapped_bytes;                 /* that may be resident */
-};
-
-static struct figures gather(void) {
-    struct figures f = {.spans = span_stats(), .arena = arena_stats(), .huge = huge_stats()};
-    f.blocks_taken = f.spans.large_taken + f.huge.taken;
-    f.blocks_given = f.spans.large_given + f.huge.given;
-    f.live_bytes = f.spans.large_bytes + f.huge.bytes;
-    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
-        f.classes[class] = slab_stats(class);
-        f.blocks_taken += f.classes[class].taken;
-        f.blocks_given += f.classes[class].given;
-        f.live_bytes += (f.classes[class].taken - f.classes[class].given) * class_size(class);
-    }
-    f.mapped_bytes = f.arena.committed_bytes + f.huge.bytes;
-    return f;
-}
 
 /* --- JSON --------------------------------------------------------------------- */
 
@@ -155,7 +125,7 @@ int abi_stats_write(int descriptor, bool json) {
         return ENOMEM;
     char text[OUTPUT_BYTES];
     struct format_buffer out = os_output_begin(descriptor, text, sizeof text);
-    struct figures figures = gather();
+    struct figures figures = figures_gather();
     struct exact_totals totals;
     const struct exact_totals *exact = NULL;
     if (exact_is_on()) {
@@ -169,86 +139,39 @@ int abi_stats_write(int descriptor, bool json) {
     return os_output_end(&out);
 }
 
+/* Where statistics at exit go: programs may have closed standard error by then,
+ * so a descriptor of it is kept from the start. */
+static int exit_descriptor = OS_STANDARD_ERROR;
+
+void abi_stats_at_load(void) {
+    if (hak_options.stats != STATS_OFF && hak_options.stats_file[0] == '\0')
+        exit_descriptor = os_file_keep(OS_STANDARD_ERROR);
+}
+
+static int open_exit_file(void) {
+    char path[OPTION_PATH_CAPACITY + 32];
+    options_expand_path(hak_options.stats_file, path, sizeof path);
+    int descriptor = os_file_create(path);
+    if (descriptor < 0)
+        hak_warn("option stats_file: cannot write '%s' (errno %d); using standard error", path,
+                 errno);
+    return descriptor < 0 ? OS_STANDARD_ERROR : descriptor;
+}
+
 void abi_stats_at_exit(void) {
-    if (!front_start() || hak_options.stats == STATS_OFF)
+    if (!front_start())
         return;
-    bool json = hak_options.stats == STATS_EXIT_JSON || hak_options.stats == STATS_EXACT_JSON;
-    int descriptor = OS_STANDARD_ERROR;
-    if (hak_options.stats_file[0] != '\0') {
-        char path[OPTION_PATH_CAPACITY + 32];
-        options_expand_path(hak_options.stats_file, path, sizeof path);
-        descriptor = os_file_create(path);
-        if (descriptor < 0) {
-            hak_warn("option stats_file: cannot write '%s' (errno %d); statistics go to "
-                     "standard error",
-                     path, errno);
-            descriptor = OS_STANDARD_ERROR;
-        }
+    if (hak_options.stats != STATS_OFF) {
+        bool json = hak_options.stats == STATS_EXIT_JSON || hak_options.stats == STATS_EXACT_JSON;
+        int descriptor = hak_options.stats_file[0] != '\0' ? open_exit_file() : exit_descriptor;
+        abi_stats_write(descriptor, json);
+        if (descriptor != OS_STANDARD_ERROR)
+            os_file_close(descriptor);
     }
-    abi_stats_write(descriptor, json);
-    if (descriptor != OS_STANDARD_ERROR)
-        os_file_close(descriptor);
-}
-
-/* --- glibc's calls ---------------------------------------------------------------- */
-
-struct mallinfo2 abi_mallinfo2(void) {
-    struct mallinfo2 info = {0};
-    if (!front_start())
-        return info;
-    struct figures f = gather();
-    info.arena = f.arena.committed_bytes - f.arena.free_bytes;
-    info.hblks = f.huge.count;
-    info.hblkhd = f.huge.bytes;
-    info.uordblks = f.live_bytes;
-    info.fordblks = info.arena + info.hblkhd - hak_min(f.live_bytes, info.arena + info.hblkhd);
-    info.ordblks = f.spans.super_count;
-    info.keepcost = f.spans.dirty_bytes + f.arena.dirty_bytes;
-    return info;
-}
-
-static int saturated(size_t value) { return value > INT_MAX ? INT_MAX : (int)value; }
-
-struct mallinfo abi_mallinfo(void) {
-    struct mallinfo2 wide = abi_mallinfo2();
-    return (struct mallinfo){
-        .arena = saturated(wide.arena),
-        .ordblks = saturated(wide.ordblks),
-        .hblks = saturated(wide.hblks),
-        .hblkhd = saturated(wide.hblkhd),
-        .uordblks = saturated(wide.uordblks),
-        .fordblks = saturated(wide.fordblks),
-        .keepcost = saturated(wide.keepcost),
-    };
-}
-
-int abi_malloc_info(int options, FILE *stream) {
-    if (options != 0) {
-        errno = EINVAL;
-        return -1;
+    if (hak_options.verbose >= 2) {
+        struct figures f = figures_gather();
+        hak_warn("pid %u ends: %lu blocks taken, %lu given, %zu KiB live, %zu KiB mapped",
+                 os_process_id(), (unsigned long)f.blocks_taken, (unsigned long)f.blocks_given,
+                 f.live_bytes / KIB, f.mapped_bytes / KIB);
     }
-    if (!front_start())
-        return -1;
-    struct figures f = gather();
-    struct mallinfo2 info = abi_mallinfo2();
-    fprintf(stream, "<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n");
-    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
-        const struct class_stats *c = &f.classes[class];
-        if (c->taken != 0)
-            fprintf(stream, "  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n",
-                    class_size(class - 1) + 1, class_size(class),
-                    (size_t)(c->taken - c->given) * class_size(class),
-                    (size_t)(c->taken - c->given));
-    }
-    fprintf(stream, "</sizes>\n</heap>\n");
-    fprintf(stream, "<total type=\"large\" count=\"%zu\" size=\"%zu\"/>\n", f.spans.large_count,
-            f.spans.large_bytes);
-    fprintf(stream, "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n", f.huge.count,
-            f.huge.bytes);
-    fprintf(stream, "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n", info.ordblks,
-            info.fordblks);
-    fprintf(stream, "<system type=\"current\" size=\"%zu\"/>\n", f.mapped_bytes);
-    fprintf(stream, "<aspace type=\"total\" size=\"%zu\"/>\n</malloc>\n",
-            f.arena.reserved_bytes + f.huge.bytes);
-    return 0;
 }

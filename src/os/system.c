@@ -112,4 +112,12 @@ int os_file_create(const char *path) {
     return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 }
 
+int os_file_keep(int descriptor) {
+    enum { OUT_OF_THE_WAY = 200 };
+    int saved_errno = errno;
+    int kept = fcntl(descriptor, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
+    errno = saved_errno;
+    return kept < 0 ? descriptor : kept;
+}
+
 void os_file_close(int descriptor) { close(descriptor); }

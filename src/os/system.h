@@ -33,6 +33,10 @@ int os_output_end(struct format_buffer *buffer);
 
 /* A new or emptied file to write to; -1 with errno as open(2). */
 int os_file_create(const char *path);
+
+/* A second descriptor for the same file, out of the way of programs that close
+ * theirs; descriptor itself when there is none to be had. */
+int os_file_keep(int descriptor);
 void os_file_close(int descriptor);
 
 #endif

@@ -15,6 +15,10 @@ import pytest
 BUILD = Path(os.environ.get("HAKMEM_BUILD", "build/release")).resolve()
 LIBRARY = Path(os.environ.get("HAKMEM_LIBRARY", BUILD / "libhakmem.so")).resolve()
 PROGRAM = BUILD / "tests" / "death" / "bugs"
+ENVIRONMENT = {
+    "LD_PRELOAD": str(LIBRARY),
+    **{name: os.environ[name] for name in ("HANG_SECONDS",) if name in os.environ},
+}
 
 INVALID = ("invalid pointer",)
 MISALIGNED = ("misaligned pointer",)
@@ -113,7 +117,7 @@ class Outcome:
 def run(*arguments: str) -> Outcome:
     finished = subprocess.run(
         [PROGRAM, *arguments],
-        env={"LD_PRELOAD": str(LIBRARY)},
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         timeout=120,
@@ -169,7 +173,7 @@ def test_slabs_that_change_their_shard_are_no_bug() -> None:
 def test_report_without_standard_error(bug: str) -> None:
     finished = subprocess.run(
         ["/bin/sh", "-c", 'exec "$0" "$@" 2>&-', PROGRAM, bug],
-        env={"LD_PRELOAD": str(LIBRARY)},
+        env=ENVIRONMENT,
         capture_output=True,
         timeout=60,
         check=False,

@@ -2,11 +2,14 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from support import LIBRARY, ROOT, hakmem
+from hakmem_lab import demo
+from hakmem_lab.measure import run
+from support import HAKMEM, LIBRARY, ROOT, SYSTEM, hakmem
 
 
 def test_run_puts_the_program_under_the_library(tmp_path: Path) -> None:
@@ -83,11 +86,33 @@ def test_the_stub_is_left_out_where_it_would_mislead(tmp_path: Path) -> None:
     assert {row["allocator"] for row in content["results"]} == {"hakmem", "glibc"}
 
 
-def test_the_demo_ends_in_zero_with_a_table() -> None:
-    done = hakmem("demo", "--runs", "1")
+def test_the_demo_ends_in_zero_with_a_table(tmp_path: Path) -> None:
+    target = tmp_path / "demo.json"
+    done = hakmem("demo", "--runs", "1", "--json", target)
     assert done.returncode == 0, done.stderr
     for word in ("hakmem", "glibc", "time", "peak memory", "200,000"):
         assert word in done.stdout
+    rows = json.loads(target.read_text())["results"]
+    assert {row["allocator"] for row in rows} == {"hakmem", "glibc"}
+
+
+def test_the_demo_fails_when_the_library_is_not_in_the_program(tmp_path: Path) -> None:
+    broken = tmp_path / "libbroken.so"
+    broken.write_text("this is not a shared object")
+    done = hakmem("demo", variables={"HAKMEM_LIBRARY": str(broken)})
+    assert done.returncode == 3
+    assert "hakmem was to be measured" in done.stderr
+
+
+@pytest.mark.parametrize("with_sqlite", [True, False])
+def test_each_program_of_the_demo_does_its_work(
+    with_sqlite: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: name if with_sqlite else None)
+    chosen = demo.choose()
+    outputs = [run(chosen.command, allocator).stdout for allocator in (HAKMEM, SYSTEM)]
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0].splitlines()) == (8 if with_sqlite else 2)
 
 
 def test_a_program_that_fails_under_one_allocator_leaves_the_other(tmp_path: Path) -> None:

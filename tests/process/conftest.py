@@ -21,7 +21,11 @@ class Runner:
     build: Path = BUILD
     library: Path = LIBRARY
     timeout: int = 180
-    clean: dict[str, str] = field(default_factory=lambda: {"PATH": os.environ["PATH"]})
+    clean: dict[str, str] = field(
+        default_factory=lambda: {
+            name: os.environ[name] for name in ("PATH", "HANG_SECONDS") if name in os.environ
+        }
+    )
 
     def path(self, name: str) -> Path:
         return self.build / "tests" / "process" / name

@@ -46,7 +46,7 @@ static void *mix(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    alarm(120);
+    hang_guard();
     CHECK(argc == 2);
     free(malloc(100));
     void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);

@@ -95,7 +95,7 @@ static int find_hakmem(struct dl_phdr_info *info, size_t size, void *tls_bytes) 
 }
 
 int main(int argc, char **argv) {
-    alarm(120);
+    hang_guard();
     CHECK(argc == 4);
     size_t tls_bytes;
     CHECK(dl_iterate_phdr(find_hakmem, &tls_bytes) == 0); /* not here yet */

@@ -74,7 +74,7 @@ int main(void) {
     for (unsigned i = 0; i < 100; i++) {
         pid_t child = fork();
         if (child == 0) {
-            alarm(60);
+            hang_guard();
             allocate_much(i);
             pid_t grandchild = fork();
             if (grandchild == 0)

@@ -45,7 +45,7 @@ static void *work(void *argument) {
 }
 
 static int live_as_child(unsigned seed, unsigned depth) {
-    alarm(60);
+    hang_guard();
     CHECK(traffic_run(seed, 400));
     for (size_t i = 0; i < SHARED; i++) {
         char *block = atomic_exchange(&shared[i], NULL);
@@ -122,7 +122,7 @@ static void *fill_and_wait(void *argument) {
  * memory would grow with each generation. */
 static int live_as_generation(unsigned left, size_t first_kib) {
     enum { THREADS = 4 };
-    alarm(60);
+    hang_guard();
     CHECK(pthread_barrier_init(&filled, NULL, THREADS + 1) == 0);
     for (unsigned i = 0; i < THREADS; i++) {
         pthread_t thread;

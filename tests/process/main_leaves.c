@@ -24,7 +24,6 @@ static void say_ok(void) { puts("ok"); }
 
 int main(void) {
     process_begin();
-    alarm(30);
     CHECK(atexit(say_ok) == 0);
     for (uintptr_t i = 0; i < 3; i++) {
         pthread_t thread;

@@ -29,7 +29,6 @@ static void *work(void *argument) {
 
 int main(void) {
     process_begin();
-    alarm(60);
     pthread_t threads[3];
     for (uintptr_t i = 0; i < 3; i++)
         CHECK(pthread_create(&threads[i], NULL, work, (void *)i) == 0);

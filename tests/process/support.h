@@ -26,9 +26,13 @@ extern "C" {
 void check_failed(const char *file, int line, const char *condition)
     __attribute__((noreturn));
 
-/* First line of main: HAKMEM must be in this process, no core file, and an
- * alarm that ends a process that hangs (the driver's timeout comes later). */
+/* First line of main: HAKMEM must be in this process, no core file, hang_guard. */
 void process_begin(void);
+
+/* An alarm that ends a process that hangs, before the driver's timeout does. A
+ * child of fork has none and sets its own. Seconds: HANG_SECONDS of the
+ * environment, or 120. */
+void hang_guard(void);
 
 /* Last line of main. */
 int process_ok(void);

@@ -1,0 +1,81 @@
+/* Random operation sequences against the model: many short ones, which begin
+ * with an almost untouched heap of slots each, and a few long ones, in which
+ * slabs fill, drain, come back and change their class. With file names as
+ * arguments: replays those sequences instead. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "interpreter.h"
+
+#ifndef MODEL_SCALE
+#error "MODEL_SCALE: how much this build can run; 100 is all"
+#endif
+
+enum { SHORT_SEQUENCES = 40 * MODEL_SCALE, SHORT_BYTES = 2000, LONG_BYTES = 20000 * MODEL_SCALE };
+
+static struct interpreter run;
+
+static void test_short_sequences(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= SHORT_SEQUENCES; seed++) {
+        run = (struct interpreter){.tag_seed = seed};
+        interpreter_run_random(&run, seed, SHORT_BYTES);
+        interpreter_end(&run);
+        assert_true(run.blocks_taken > 50);
+    }
+}
+
+static void test_long_sequences(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        run = (struct interpreter){.tag_seed = seed, .live_max_bytes = (size_t)8 << (4 * (seed % 3) + 16)};
+        interpreter_run_random(&run, seed << 32, LONG_BYTES);
+        interpreter_end(&run);
+        assert_true(run.blocks_taken > LONG_BYTES / 50);
+    }
+}
+
+/* The interpreter itself, held against an allocator that is known to be broken. */
+static void run_with_a_stray_write(void) {
+    run = (struct interpreter){.tag_seed = 7};
+    interpreter_run_random(&run, 7, SHORT_BYTES);
+    run.by_address[run.live_count / 2]->start[0] ^= 1;
+    interpreter_end(&run);
+}
+
+static int replay(const char *path) {
+    static uint8_t bytes[1 << 20];
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        perror(path);
+        return 1;
+    }
+    size_t count = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    run = (struct interpreter){.tag_seed = 1};
+    interpreter_run(&run, bytes, count);
+    interpreter_end(&run);
+    printf("%s: %llu operations\n", path, (unsigned long long)run.operations);
+    return 0;
+}
+
+int main(int count, char **arguments) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_short_sequences),
+        cmocka_unit_test(test_long_sequences),
+    };
+    if (count == 1)
+        return cmocka_run_group_tests(tests, NULL, NULL);
+    if (count == 2 && strcmp(arguments[1], "--stray-write") == 0) {
+        run_with_a_stray_write();
+        return 0;
+    }
+    int status = 0;
+    for (int i = 1; i < count; i++)
+        status |= replay(arguments[i]);
+    return status;
+}
