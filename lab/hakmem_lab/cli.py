@@ -214,15 +214,18 @@ def _finish(view: report.View, samples: Samples, json: Path | None) -> None:
 
 
 @app.command("demo")
-def demo_command(runs: RunsOption = 5) -> None:
+def demo_command(runs: RunsOption = 5, json: JsonOption = None) -> None:
     """Run a real program under HAKMEM and under the system's allocator: time and peak memory."""
     chosen = demonstration.choose()
     allocators = [registry.hakmem(), registry.system()]
-    samples = interleave(demonstration.tasks(chosen, allocators), runs, 1, _seed(None), err)
-    experiment = report.Experiment(_typed(), runs, 1, 0, registry.HAKMEM, allocators, {})
+    experiment = report.Experiment(
+        _typed(), runs, 1, _seed(None), registry.HAKMEM, allocators, missing={}
+    )
+    tasks = demonstration.tasks(chosen, allocators)
+    samples = interleave(tasks, runs, experiment.warmup, experiment.seed, err)
     view = report.View(report.document(experiment, samples))
     tables.compare(out, view, chosen.name, registry.SYSTEM)
-    _finish(view, samples, None)
+    _finish(view, samples, json)
 
 
 @peers_app.callback(invoke_without_command=True)
