@@ -20,9 +20,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from elftools.elf.descriptions import describe_reloc_type
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.enums import ENUM_DT_FLAGS, ENUM_DT_FLAGS_1
+from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,9 +77,16 @@ def segment_faults(elf: ELFFile) -> Iterator[str]:
         yield "libhakmem.so does not protect its relocated data (RELRO)"
     if tls_bytes > TLS_LIMIT_BYTES:
         yield f"libhakmem.so takes {tls_bytes} bytes of static TLS, allowed: {TLS_LIMIT_BYTES}"
-    flags = dynamic_value(elf, "DT_FLAGS")
-    if tls_bytes and not flags & ENUM_DT_FLAGS["DF_STATIC_TLS"]:
+    # Not DF_STATIC_TLS: AArch64's linker does not set it.
+    if any(re.search("DTPMOD|DTPREL|DTPOFF|TLSDESC", name) for name in relocation_types(elf)):
         yield "libhakmem.so has TLS that is not of the initial-exec model"
+
+
+def relocation_types(elf: ELFFile) -> Iterator[str]:
+    for section in elf.iter_sections():
+        if isinstance(section, RelocationSection):
+            for relocation in section.iter_relocations():
+                yield describe_reloc_type(relocation["r_info_type"], elf)
 
 
 def dynamic_section(elf: ELFFile) -> DynamicSection:
