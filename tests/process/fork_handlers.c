@@ -17,14 +17,14 @@ static unsigned prepared, in_parent;
 static void allocate_much(unsigned seed) {
     CHECK(traffic_run(seed, 200));
     /* More than any cache holds, so that slow paths take locks. */
-    char *blocks[300];
+    char *blocks[100];
     for (size_t size = 40; size < 400000; size *= 9) {
-        for (size_t i = 0; i < 300; i++) {
+        for (size_t i = 0; i < 100; i++) {
             blocks[i] = malloc(size);
             CHECK(blocks[i] != NULL);
             blocks[i][size - 1] = 'm';
         }
-        for (size_t i = 0; i < 300; i++)
+        for (size_t i = 0; i < 100; i++)
             free(blocks[i]);
     }
 }
@@ -68,8 +68,8 @@ int main(void) {
     process_begin();
     free(malloc(10));
     CHECK(pthread_atfork(prepare_late, parent_late, child_late) == 0);
-    pthread_t workers[4];
-    for (uintptr_t i = 0; i < 4; i++)
+    pthread_t workers[2];
+    for (uintptr_t i = 0; i < 2; i++)
         CHECK(pthread_create(&workers[i], NULL, work, (void *)i) == 0);
     for (unsigned i = 0; i < 100; i++) {
         pid_t child = fork();
@@ -86,7 +86,7 @@ int main(void) {
     }
     CHECK(prepared == 200 && in_parent == 200);
     atomic_store(&stop, true);
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 2; i++)
         CHECK(pthread_join(workers[i], NULL) == 0);
     return process_ok();
 }

@@ -11,7 +11,7 @@
 
 #include "support.h"
 
-enum { WORKERS = 6, SHARED = 256 };
+enum { WORKERS = 3, SHARED = 256 };
 
 static atomic_bool stop;
 static _Atomic(char *) shared[SHARED]; /* blocks that wander between threads */
@@ -46,7 +46,7 @@ static void *work(void *argument) {
 
 static int live_as_child(unsigned seed, unsigned depth) {
     hang_guard();
-    CHECK(traffic_run(seed, 400));
+    CHECK(traffic_run(seed, 200));
     for (size_t i = 0; i < SHARED; i++) {
         char *block = atomic_exchange(&shared[i], NULL);
         if (block == NULL)
@@ -146,9 +146,9 @@ int main(int argc, char **argv) {
     process_begin();
     CHECK(argc == 2);
     if (strcmp(argv[1], "one") == 0) {
-        run_beside_workers(1, 300);
+        run_beside_workers(1, 250);
     } else if (strcmp(argv[1], "several") == 0) {
-        run_beside_workers(4, 60);
+        run_beside_workers(4, 50);
     } else {
         pid_t child = fork();
         if (child == 0)
