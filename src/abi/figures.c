@@ -10,7 +10,7 @@ struct figures figures_gather(void) {
     f.blocks_taken = f.spans.large_taken + f.huge.taken;
     f.blocks_given = f.spans.large_given + f.huge.given;
     f.live_bytes = f.spans.large_bytes + f.huge.bytes;
-    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
         f.classes[class] = slab_stats(class);
         f.blocks_taken += f.classes[class].taken;
         f.blocks_given += f.classes[class].given;

@@ -48,7 +48,7 @@ int hak_malloc_info(int options, FILE *stream) {
     struct figures f = figures_gather();
     struct mallinfo2 info = hak_mallinfo2();
     fprintf(stream, "<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n");
-    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
         const struct class_stats *c = &f.classes[class];
         if (c->taken != 0)
             fprintf(stream, "  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n",

@@ -34,7 +34,7 @@ static void json_classes(struct format_buffer *out, const struct figures *f,
                          const struct exact_totals *exact) {
     format_text(out, "  \"classes\": [");
     const char *separator = "\n";
-    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
         const struct class_stats *c = &f->classes[class];
         if (c->taken == 0)
             continue;
@@ -86,7 +86,7 @@ static void text_classes(struct format_buffer *out, const struct figures *f,
                          const struct exact_totals *exact) {
     format_text(out, "  size class       taken       given  slabs KiB");
     format_text(out, exact != NULL ? "     mallocs       frees\n" : "\n");
-    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
         const struct class_stats *c = &f->classes[class];
         if (c->taken == 0)
             continue;

@@ -21,6 +21,7 @@
 enum {
     FIRST_CAPACITY = SLOT_ARRAY_MIN - 1,
     FOREIGN_CAPACITY = 31,
+    FOREIGN_KIND = 2, /* arrays of 32 slots */
     FLUSH_MAX = SLOT_ARRAY_MAX / 2,
     SWEEP_BINS = 16,      /* looked at in one sweep */
     TICK_PERIOD = 32,     /* slow calls between looks at the clock */
@@ -28,6 +29,7 @@ enum {
     EARLY_MISSES = 3,     /* larger ones after this many */
     SLOT_CHUNK_BYTES = 4096,
 };
+_Static_assert(SLOT_ARRAY_MIN << FOREIGN_KIND == FOREIGN_CAPACITY + 1, "a NULL and the blocks");
 _Static_assert(SLOT_ARRAY_MAX * sizeof(void *) <= SLOT_CHUNK_BYTES, "a chunk holds any array");
 
 void *const cache_no_block[1] = {NULL};
@@ -111,7 +113,7 @@ static void for_each_foreign(struct thread *thread,
     for (unsigned row = 0; row < ROW_COUNT; row++) {
         if ((thread->foreign_rows >> row & 1) == 0)
             continue;
-        for (unsigned class = 1; class < CLASS_COUNT; class ++) {
+        for (unsigned class = 1; class < CLASS_COUNT; ++class) {
             struct bin *bin = &thread->cache.rows[row].bins[class];
             if (bin_top(bin) != NULL)
                 visit(thread, bin, class);
@@ -125,7 +127,7 @@ static void visit_flush(struct thread *thread, struct bin *bin, unsigned class) 
 }
 
 void cache_flush(struct thread *thread) {
-    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
         struct bin *bin = &thread->own->bins[class];
         void **base = thread->infos[class].base;
         if (base != NULL)
@@ -160,7 +162,7 @@ static void visit_reclaim(struct thread *thread, struct bin *bin, unsigned class
 }
 
 void cache_reclaim(struct thread *thread) {
-    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
         const struct bin_info *info = &thread->infos[class];
         if (info->base != NULL)
             reclaim_bin(&thread->own->bins[class], info->base, class, info->capacity);
@@ -190,19 +192,26 @@ static void set_capacity(struct thread *thread, unsigned class, unsigned capacit
     bin_set_limit(&thread->own->bins[class], info->base + capacity);
 }
 
+/* Makes an own bin smaller; without room for a block it is closed. */
 static void shrink(struct thread *thread, unsigned class, unsigned capacity) {
     struct bin *bin = &thread->own->bins[class];
-    void **base = thread->infos[class].base;
-    unsigned held = (unsigned)(bin_top(bin) - base);
+    struct bin_info *info = &thread->infos[class];
+    unsigned held = (unsigned)(bin_top(bin) - info->base);
     if (held > capacity)
-        flush_oldest(bin, base, class, held - capacity);
+        flush_oldest(bin, info->base, class, held - capacity);
     set_capacity(thread, class, capacity);
+    if (capacity != 0)
+        return;
+    bin_set_limit(bin, NULL);
+    bin_set_top(bin, (void **)cache_no_block);
+    slots_give(thread, info->base, info->kind);
+    *info = (struct bin_info){0};
 }
 
 /* Halves an own bin that has not missed since the last sweep. */
 static void shrink_if_idle(struct thread *thread, unsigned class) {
     struct bin_info *info = &thread->infos[class];
-    if (info->base == NULL || info->capacity <= 1)
+    if (info->base == NULL)
         return;
     if (info->was_used)
         info->was_used = false;
@@ -238,27 +247,27 @@ static bool is_worth_a_bin(struct bin_info *info, unsigned class) {
     return false;
 }
 
-static bool open_own(struct thread *thread, unsigned class) {
+/* Opens a bin if the class is worth one and the budget has room. */
+static void open_own(struct thread *thread, unsigned class) {
     if (!is_worth_a_bin(&thread->infos[class], class))
-        return false;
+        return;
     unsigned wanted = hak_min((unsigned)FIRST_CAPACITY, own_capacity_max(class));
     unsigned capacity = first_capacity(thread, class, wanted);
     void **base = capacity == 0 ? NULL : slots_take(thread, 0);
     if (base == NULL)
-        return false;
+        return;
     thread->infos[class] = (struct bin_info){.base = base};
     bin_set_top(&thread->own->bins[class], base);
     set_capacity(thread, class, capacity);
-    return true;
 }
 
-/* After a miss: doubles the bin if its class and the budget allow, halves it if
- * the budget has become smaller than what the thread has. */
+/* After a miss: doubles the bin if its class and the budget allow; halves it, in
+ * the end closes it, if the budget has become smaller than what the thread has. */
 static void adapt(struct thread *thread, unsigned class) {
     struct bin_info *info = &thread->infos[class];
     info->was_used = true;
     if (!fits_budget(thread, 0)) {
-        shrink(thread, class, hak_max(info->capacity / 2, 1));
+        shrink(thread, class, info->capacity / 2);
         return;
     }
     unsigned capacity = hak_min(info->capacity * 2u + 1, own_capacity_max(class));
@@ -300,9 +309,11 @@ void *cache_take(struct thread *thread, unsigned class) {
     if (*bin_top(bin) != NULL)
         return pop(bin);
     struct bin_info *info = &thread->infos[class];
-    if (info->base != NULL) {
+    if (info->base != NULL)
         adapt(thread, class);
-    } else if (!open_own(thread, class)) {
+    else
+        open_own(thread, class);
+    if (info->base == NULL) {
         bool is_zero;
         return slab_take_one(thread->shard, class, &is_zero);
     }
@@ -325,12 +336,14 @@ void *cache_take_zeroed(struct thread *thread, unsigned class, bool *is_zero) {
 static void give_own(struct thread *thread, unsigned class, void *block) {
     struct bin *bin = &thread->own->bins[class];
     struct bin_info *info = &thread->infos[class];
-    if (info->base == NULL && !open_own(thread, class)) {
+    if (info->base == NULL)
+        open_own(thread, class);
+    else if (bin_top(bin) - info->base >= info->capacity)
+        adapt(thread, class);
+    if (info->base == NULL) {
         slab_give(class, &block, 1);
         return;
     }
-    if (bin_top(bin) - info->base >= info->capacity)
-        adapt(thread, class);
     unsigned held = (unsigned)(bin_top(bin) - info->base);
     if (held >= info->capacity)
         flush_oldest(bin, info->base, class, (held + 1) / 2);
@@ -339,26 +352,40 @@ static void give_own(struct thread *thread, unsigned class, void *block) {
     push(bin, block);
 }
 
+static unsigned foreign_capacity(unsigned class) { return capacity_max(class, FOREIGN_CAPACITY); }
+
 static bool open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsigned class) {
-    unsigned capacity = first_capacity(thread, class, capacity_max(class, FOREIGN_CAPACITY));
-    void **base = capacity == 0 ? NULL : slots_take(thread, array_kind(FOREIGN_CAPACITY + 1));
+    size_t bytes = foreign_capacity(class) * class_size(class);
+    void **base = make_room(thread, bytes) ? slots_take(thread, FOREIGN_KIND) : NULL;
     if (base == NULL)
         return false;
     thread->foreign_rows |= (uint16_t)(1u << row);
-    thread->limit_bytes += capacity * class_size(class);
+    thread->limit_bytes += bytes;
     bin_set_top(bin, base);
-    bin_set_limit(bin, base + capacity);
+    bin_set_limit(bin, base + foreign_capacity(class));
     return true;
+}
+
+/* Of an empty bin. */
+static void close_foreign(struct thread *thread, struct bin *bin, unsigned class) {
+    thread->limit_bytes -= foreign_capacity(class) * class_size(class);
+    slots_give(thread, bin_top(bin), FOREIGN_KIND);
+    bin_set_top(bin, NULL);
+    bin_set_limit(bin, NULL);
 }
 
 static void give_foreign(struct thread *thread, unsigned row, unsigned class, void *block) {
     struct bin *bin = &thread->cache.rows[row].bins[class];
+    if (bin_top(bin) != NULL && bin_top(bin) >= bin_limit(bin)) {
+        flush_foreign(bin, class);
+        bin_set_limit(bin, bin_top(bin) + foreign_capacity(class));
+        if (!fits_budget(thread, 0))
+            close_foreign(thread, bin, class);
+    }
     if (bin_top(bin) == NULL && !open_foreign(thread, bin, row, class)) {
         slab_give(class, &block, 1);
         return;
     }
-    if (bin_top(bin) >= bin_limit(bin))
-        flush_foreign(bin, class);
     push(bin, block);
 }
 
@@ -391,22 +418,15 @@ void cache_open(struct thread *thread, unsigned shard) {
     }
 }
 
-static void visit_close(struct thread *thread, struct bin *bin, unsigned class) {
-    (void)class;
-    slots_give(thread, bin_top(bin), array_kind(FOREIGN_CAPACITY + 1));
-    bin_set_top(bin, NULL);
-    bin_set_limit(bin, NULL);
-}
-
 void cache_close(struct thread *thread) {
-    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
         struct bin_info *info = &thread->infos[class];
         if (info->base != NULL)
             slots_give(thread, info->base, info->kind);
         *info = (struct bin_info){0};
     }
     memset(thread->own->bins, 0, sizeof thread->own->bins);
-    for_each_foreign(thread, visit_close);
+    for_each_foreign(thread, close_foreign);
     thread->foreign_rows = 0;
     thread->limit_bytes = 0;
 }

@@ -29,7 +29,7 @@ static void for_each_lock(lock_action *action) {
     action(&registry_lock);
     action(&pools_opening_lock);
     for (unsigned s = 0; s < shards; s++) {
-        for (unsigned class = 1; class < CLASS_COUNT; class ++) {
+        for (unsigned class = 1; class < CLASS_COUNT; ++class) {
             struct pool *pool = &pools[s][class];
             if (atomic_load_explicit(&pool->is_open, memory_order_acquire))
                 action(&pool->lock);

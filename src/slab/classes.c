@@ -29,7 +29,7 @@ static unsigned slabs_for(uint32_t size) {
 }
 
 void classes_init(void) {
-    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
         uint32_t size = size_of(class);
         unsigned slabs = slabs_for(size);
         size_classes[class] = (struct size_class){
@@ -47,6 +47,6 @@ unsigned class_of_aligned(size_t size, size_t alignment) {
         return 0;
     unsigned class = class_of(size);
     while (class < CLASS_COUNT && !is_aligned(class_size(class), alignment))
-        class ++;
+        ++class;
     return class < CLASS_COUNT ? class : 0;
 }

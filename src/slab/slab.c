@@ -434,7 +434,7 @@ static void trim_pool(unsigned shard, unsigned class) {
 
 void slab_trim(void) {
     for (unsigned shard = 0; shard < shard_count; shard++) {
-        for (unsigned class = 1; class < CLASS_COUNT; class ++) {
+        for (unsigned class = 1; class < CLASS_COUNT; ++class) {
             if (atomic_load_explicit(&pools[shard][class].partial_count, memory_order_relaxed) != 0)
                 trim_pool(shard, class);
         }
