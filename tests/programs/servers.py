@@ -114,11 +114,18 @@ def serving(
         end_group(process)
 
 
+PORTS_GIVEN: set[int] = set()
+
+
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of 127.0.0.1 that nobody listens on now, another one each time."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port not in PORTS_GIVEN:
+            PORTS_GIVEN.add(port)
+            return port
 
 
 def answers(address: int | Path) -> bool:

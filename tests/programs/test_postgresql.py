@@ -36,8 +36,8 @@ SELECT length(xmlelement(name e, repeat('<', 100000))::text), 2::numeric ^ 3000 
 
 
 def binaries() -> Path:
-    [folder] = Path("/usr/lib/postgresql").glob("*/bin")
-    return folder
+    """The newest version's; Debian keeps them apart and puts none into PATH."""
+    return max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
 
 
 def initialise(side: Side) -> tuple[Path, str]:
