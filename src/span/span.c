@@ -60,20 +60,30 @@ static void take_slabs(struct span_shard *shard, struct super *super, uint32_t m
     enlist(shard, super);
 }
 
-/* Puts a SuperSlab on the lists where it belongs. The first that is wholly free
- * stays with the shard, as its warm reserve; others leave for the arena. */
-static void settle(struct span_shard *shard, struct super *super, uint64_t now_ms) {
+/* Puts a SuperSlab on the list by its free slabs. The first that is wholly free
+ * stays with the shard, as its warm reserve; false: it has left for the arena. */
+static bool place(struct span_shard *shard, struct super *super, uint64_t now_ms) {
     if (super->free == ALL_SLABS && !list_is_empty(&shard->by_free[SUPER_SLABS])) {
         list_remove(&super->dirty_link);
         shard->super_count--;
         arena_give(super, now_ms);
-        return;
+        return false;
     }
+    enlist(shard, super);
+    return true;
+}
+
+static void note_dirty(struct span_shard *shard, struct super *super, uint64_t now_ms) {
     if (super->free != super->zero && list_is_empty(&super->dirty_link)) {
         super->dirty_since_ms = now_ms;
         list_push_back(&shard->dirty, &super->dirty_link);
     }
-    enlist(shard, super);
+}
+
+/* Puts a SuperSlab on all lists where it belongs. */
+static void settle(struct span_shard *shard, struct super *super, uint64_t now_ms) {
+    if (place(shard, super, now_ms))
+        note_dirty(shard, super, now_ms);
 }
 
 /* Lets a shard have a SuperSlab that no list knows. */
@@ -158,6 +168,7 @@ static struct span *take_within(struct span_shard *shard, unsigned slabs, size_t
         os_lock_acquire(&shard->lock);
         adopt(shard, fresh);
         enlist(shard, fresh);
+        note_dirty(shard, fresh, os_now_ms());
         super = fresh;
         first = 0;
     } else if (!ensure_spans(super)) {
@@ -427,10 +438,10 @@ static size_t purge_shard(struct span_shard *shard, uint64_t before_ms) {
             super->zero |= mask;
             bytes += bit_count(mask) * (size_t)SLAB_BYTES;
         }
-        if (purged || super->free == ALL_SLABS)
+        if (purged)
             settle(shard, super, os_now_ms());
         else
-            enlist(shard, super); /* what cannot be purged is not tried again at once */
+            place(shard, super, os_now_ms()); /* locked memory: not tried again at once */
         os_lock_release(&shard->lock);
     }
     return bytes;

@@ -53,19 +53,17 @@ static size_t next_size(struct interpreter *run) {
     case 0:
         return next_rare_size(run);
     case 1:
+        return ((size_t)1 << 20) + next_two(run) * (size_t)64; /* large: 1 to 5 MiB */
     case 2:
-        return ((size_t)1 << 20) + next_two(run) * (size_t)128; /* large: 1 to 9 MiB */
+        return next_two(run) * (size_t)16; /* up to 1 MiB */
     case 3:
     case 4:
-        return next_two(run) * (size_t)16; /* up to 1 MiB */
     case 5:
+        return next_two(run) % 4096;
     case 6:
     case 7:
-        return next_two(run) % 4096;
     case 8:
     case 9:
-    case 10:
-    case 11:
         return next_border(run);
     default:
         return next_byte(run);

@@ -1,17 +1,20 @@
 /* The places of a pattern are visited in ascending order; their distance says
  * how large the block is:
  *
- *   up to 64 KiB   |wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww|   every byte
- *   up to 1 GiB    |wwww|w---|w---|w---|  ...  |w---|wwww|   a word a page, both ends in full
- *   beyond         |wwww|      w       w       w    |wwww|   64 words, both ends in full */
+ *   up to 16 KiB   |wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww|   every byte
+ *   up to 1 GiB    |wwww|w---|w---|w---|  ...  |w---|wwww|   a word each 16 KiB
+ *   beyond         |wwww|      w       w       w    |wwww|   64 words
+ *
+ * The first and the last 4 KiB are written in full. */
 #include "pattern.h"
 
 #include <string.h>
 
 enum {
     WORD = sizeof(uint64_t),
-    PAGE = 4096,
-    WHOLE_MAX = 64 * 1024, /* written in full up to here */
+    END = 4096,
+    WHOLE_MAX = 16 * 1024, /* written in full up to here */
+    STEP = 16 * 1024,
     SPARSE_PLACES = 64,
 };
 #define SPARSE_MIN ((size_t)1 << 30)
@@ -25,12 +28,12 @@ uint64_t random_next(uint64_t *state) {
 
 /* The place after offset, which is a multiple of a word. */
 static size_t next_place(size_t bytes, size_t offset) {
-    size_t last_page = bytes < PAGE ? 0 : (bytes - PAGE) / WORD * WORD;
-    if (bytes <= WHOLE_MAX || offset + WORD < PAGE || offset >= last_page)
+    size_t last_end = bytes < END ? 0 : (bytes - END) / WORD * WORD;
+    if (bytes <= WHOLE_MAX || offset + WORD < END || offset >= last_end)
         return offset + WORD;
-    size_t step = bytes < SPARSE_MIN ? PAGE : bytes / SPARSE_PLACES / PAGE * PAGE;
+    size_t step = bytes < SPARSE_MIN ? STEP : bytes / SPARSE_PLACES / STEP * STEP;
     size_t next = (offset / step + 1) * step;
-    return next < last_page ? next : last_page;
+    return next < last_end ? next : last_end;
 }
 
 static uint64_t word_at(uint64_t tag, size_t offset) {

@@ -2,8 +2,8 @@
  * else wrote there too: each block has a tag, each place in it a value made of
  * the tag and the offset.
  *
- * Small blocks are written in full. Of larger ones the ends are, and a word on
- * each page; of huge ones, whose memory nobody could afford, a handful of pages. */
+ * Small blocks are written in full; larger ones at their ends and at places in
+ * between, few enough that a test can afford gigabytes. */
 #ifndef HAK_TESTS_MODEL_PATTERN_H
 #define HAK_TESTS_MODEL_PATTERN_H
 

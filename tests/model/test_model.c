@@ -15,7 +15,7 @@
 #error "MODEL_SCALE: how much this build can run; 100 is all"
 #endif
 
-enum { SHORT_SEQUENCES = 40 * MODEL_SCALE, SHORT_BYTES = 2000, LONG_BYTES = 20000 * MODEL_SCALE };
+enum { SHORT_SEQUENCES = 8 * MODEL_SCALE, SHORT_BYTES = 2000, LONG_BYTES = 6000 * MODEL_SCALE };
 
 static struct interpreter run;
 
