@@ -59,7 +59,7 @@ public class Main {
         for (Thread t : threads) t.join();
         System.out.println(adder.sum());
         System.out.println(IntStream.range(0, 2_000_000).parallel().mapToLong(i -> i * 31L % 1009).sum());
-        Path zip = Files.createTempFile("java", ".zip");
+        Path zip = Path.of("work.zip"); // not a temporary file: those go to /tmp, whatever TMPDIR says
         try (ZipOutputStream out = new ZipOutputStream(Files.newOutputStream(zip))) {
             for (int i = 0; i < 200; i++) { out.putNextEntry(new ZipEntry("e" + i)); out.write(new byte[i * 997]); out.closeEntry(); }
         }
