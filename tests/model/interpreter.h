@@ -47,7 +47,7 @@ struct exchange {
 struct interpreter {
     /* Set by the user, else zero. */
     struct exchange *exchange; /* or NULL */
-    size_t live_max_bytes;     /* 0: 64 MiB */
+    size_t live_max_bytes;     /* 0: 32 MiB */
     bool expects_refusals;
     uint64_t tag_seed; /* different in each thread */
 
@@ -78,5 +78,9 @@ void interpreter_end(struct interpreter *run);
 
 /* The same for an exchange that no thread uses any more. */
 void exchange_end(struct exchange *exchange);
+
+/* Every block of the process has been freed and every other thread has ended:
+ * the heap says so too, once the calling thread's cache is flushed. */
+void interpreter_expect_empty_heap(void);
 
 #endif

@@ -67,6 +67,7 @@ static uint64_t run_rounds(unsigned kinds, unsigned share) {
         if (round % 8 == 0)
             run_in_thread(seed + 1, false);
     }
+    interpreter_expect_empty_heap();
     return atomic_load(&refused);
 }
 
