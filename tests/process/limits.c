@@ -5,7 +5,9 @@
  *   Takes blocks of SIZE bytes until there are no more. PERCENT of the address
  *   space that `ulimit -v` leaves must have become blocks.
  * usage: limits at-run-time as|data
- *   A limit set by the program itself, a little above what it uses. */
+ *   A limit set by the program itself, a little above what it uses.
+ * usage: limits stranded in-bins
+ *   What lies free in a thread's bins of one size must serve another. */
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -155,10 +157,45 @@ static void run_at_run_time(int resource, const char *field) {
     }
 }
 
+static void run_stranded(void) {
+    enum { COUNT = 6 };
+    static const size_t slab = 64 * KIB;
+    struct link *small = NULL, *large = NULL;
+    /* Slabs of the small size were in use before, so what describes them is there. */
+    for (size_t i = 0; i < 16 * MIB / 128; i++)
+        small = take_link(128, small);
+    give_links(small, true);
+    malloc_trim(0);
+    size_t total, limit = process_status("VmSize") * KIB + 64 * MIB;
+    CHECK(setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit}) == 0);
+    large = take_until_refused(slab, &total);
+    CHECK(total >= 40 * MIB);
+    small = take_until_refused(128, &total);
+    for (unsigned round = 0; round < 20; round++) {
+        for (size_t i = 0; i < COUNT; i++) {
+            struct link *next = large->next;
+            free(large);
+            large = next;
+        }
+        size_t got = 0;
+        for (struct link *link; got < COUNT * slab / 2; got += 128) {
+            link = take_link(128, small);
+            if (link == NULL)
+                break;
+            small = link;
+        }
+        CHECK(got >= COUNT * slab / 2);
+    }
+    give_links(small, true);
+    give_links(large, true);
+}
+
 int main(int argc, char **argv) {
     process_begin();
     CHECK(argc == 3);
-    if (strcmp(argv[1], "at-run-time") != 0)
+    if (strcmp(argv[1], "stranded") == 0)
+        run_stranded();
+    else if (strcmp(argv[1], "at-run-time") != 0)
         run_with_limit(strtoul(argv[1], NULL, 10), strtoul(argv[2], NULL, 10));
     else if (strcmp(argv[2], "as") == 0)
         run_at_run_time(RLIMIT_AS, "VmSize");

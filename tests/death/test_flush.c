@@ -1,0 +1,95 @@
+/* A flush gives each block to the shard that its slab belongs to under the lock,
+ * not to the one that it belonged to when the block was put in the bin: slabs
+ * move between shards meanwhile (see slab/slab.c).
+ *
+ *   slab A   shard 0, three quarters free -> moves to shard 1
+ *   slab B   shard 0, full                -> stays
+ *   batch    A B A B A B ...              -> each its own pool's lists and counts */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hakmem/hakmem.h"
+#include "slab/slab.h"
+
+enum { BLOCK_BYTES = 400, MOST = 4096 };
+
+static unsigned class;
+static unsigned capacity;
+
+/* Takes a whole slab of the class for a shard. */
+static void take_slab(unsigned shard, void **blocks) {
+    for (unsigned got = 0; got < capacity;) {
+        unsigned more = slab_take(shard, class, blocks + got, capacity - got);
+        assert_int_not_equal(more, 0);
+        got += more;
+    }
+    for (unsigned i = 0; i < capacity; i++)
+        assert_ptr_equal(span_of(blocks[i]), span_of(blocks[0]));
+}
+
+static unsigned shard_of(const void *block) {
+    return atomic_load_explicit(&span_of(block)->shard, memory_order_relaxed);
+}
+
+static uint32_t partial_count(unsigned shard) {
+    return atomic_load_explicit(&pools[shard][class].partial_count, memory_order_relaxed);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    hak_free(hak_malloc(1)); /* starts the heap */
+    class = class_of(BLOCK_BYTES);
+    capacity = size_classes[class].capacity;
+    return slab_shard_count() == 2 && capacity <= MOST ? 0 : -1;
+}
+
+static void blocks_go_to_the_shard_of_their_slab(void **state) {
+    (void)state;
+    static void *a[MOST], *b[MOST], *batch[2 * MOST];
+    take_slab(0, a);
+    take_slab(0, b);
+    assert_ptr_not_equal(span_of(a[0]), span_of(b[0]));
+    unsigned kept = capacity / 4;
+    memcpy(batch, a + kept, (capacity - kept) * sizeof *a);
+    slab_give(class, batch, capacity - kept);
+
+    /* Shard 1 has no slab of the class and takes the sparse one. */
+    void *taken;
+    assert_int_equal(slab_take(1, class, &taken, 1), 1);
+    assert_ptr_equal(span_of(taken), span_of(a[0]));
+    assert_int_equal(shard_of(a[0]), 1);
+    assert_int_equal(shard_of(b[0]), 0);
+    assert_int_equal(partial_count(0), 0);
+    assert_int_equal(partial_count(1), 1);
+
+    uint64_t given[2] = {pools[0][class].given, pools[1][class].given};
+    unsigned count = 0;
+    for (unsigned i = 0; i < kept; i++) {
+        batch[count++] = a[i];
+        batch[count++] = b[i];
+    }
+    slab_give(class, batch, count);
+    assert_int_equal(pools[0][class].given - given[0], kept);
+    assert_int_equal(pools[1][class].given - given[1], kept);
+    assert_int_equal(partial_count(0), 1);
+    assert_int_equal(partial_count(1), 1);
+    assert_int_equal(pools[0][class].slab_count, 1);
+    assert_int_equal(pools[1][class].slab_count, 1);
+
+    /* What is on a shard's lists is the shard's: it hands out what it got back. */
+    void *again;
+    assert_int_equal(slab_take(0, class, &again, 1), 1);
+    assert_ptr_equal(span_of(again), span_of(b[0]));
+    assert_int_equal(slab_take(1, class, &again, 1), 1);
+    assert_ptr_equal(span_of(again), span_of(a[0]));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_go_to_the_shard_of_their_slab)};
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
