@@ -11,7 +11,7 @@
 
 #include "support.h"
 
-enum { WORKERS = 3, SHARED = 256 };
+enum { WORKERS = 2, SHARED = 256 };
 
 static atomic_bool stop;
 static _Atomic(char *) shared[SHARED]; /* blocks that wander between threads */
@@ -44,9 +44,32 @@ static void *work(void *argument) {
     return NULL;
 }
 
+/* Takes and gives spans and huge blocks without touching them, to be inside
+ * their locks as often as can be. */
+static void *work_on_spans(void *argument) {
+    (void)argument;
+    for (unsigned i = 0; !atomic_load(&stop); i++) {
+        char *volatile blocks[4];
+        for (size_t j = 0; j < 4; j++)
+            CHECK((blocks[j] = malloc((i + j) % 3 * MIB + 2 * MIB)) != NULL);
+        for (size_t j = 0; j < 4; j++)
+            free(blocks[j]);
+        if (i % 8 == 0) {
+            char *volatile huge = malloc(GIB + MIB);
+            CHECK(huge != NULL);
+            free(huge);
+        }
+    }
+    return NULL;
+}
+
 static int live_as_child(unsigned seed, unsigned depth) {
     hang_guard();
     CHECK(traffic_run(seed, 200));
+    char *volatile large = malloc(3 * MIB), *volatile huge = malloc(GIB + MIB);
+    CHECK(large != NULL && huge != NULL);
+    free(large);
+    free(huge);
     for (size_t i = 0; i < SHARED; i++) {
         char *block = atomic_exchange(&shared[i], NULL);
         if (block == NULL)
@@ -83,7 +106,8 @@ static void *fork_repeatedly(void *argument) {
 }
 
 static void run_beside_workers(unsigned forkers, unsigned forks_each) {
-    pthread_t workers[WORKERS], threads[8];
+    pthread_t workers[WORKERS], spans, threads[8];
+    CHECK(pthread_create(&spans, NULL, work_on_spans, NULL) == 0);
     for (uintptr_t i = 0; i < WORKERS; i++)
         CHECK(pthread_create(&workers[i], NULL, work, (void *)(i + 1)) == 0);
     for (unsigned i = 0; i < forkers; i++)
@@ -93,6 +117,7 @@ static void run_beside_workers(unsigned forkers, unsigned forks_each) {
     atomic_store(&stop, true);
     for (unsigned i = 0; i < WORKERS; i++)
         CHECK(pthread_join(workers[i], NULL) == 0);
+    CHECK(pthread_join(spans, NULL) == 0);
 }
 
 /* Fills this thread's cache with free blocks, then waits to be left behind. */

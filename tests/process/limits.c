@@ -4,6 +4,8 @@
  * usage: limits SIZE PERCENT
  *   Takes blocks of SIZE bytes until there are no more. PERCENT of the address
  *   space that `ulimit -v` leaves must have become blocks.
+ * usage: limits to-the-end SIZE
+ *   The same, but what counts is how much address space is left over.
  * usage: limits at-run-time as|data
  *   A limit set by the program itself, a little above what it uses.
  * usage: limits stranded in-bins
@@ -142,6 +144,18 @@ static void run_with_limit(size_t size, size_t percent) {
     go_on(list, size, total);
 }
 
+static void run_to_the_end(size_t size) {
+    struct rlimit limit;
+    size_t total;
+    CHECK(getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY);
+    struct link *list = take_until_refused(size, &total);
+    size_t left = limit.rlim_cur - process_status("VmSize") * KIB;
+    if (left >= 6 * MIB)
+        fprintf(stderr, "%zu MiB left over\n", left / MIB);
+    CHECK(left < 6 * MIB);
+    give_links(list, true);
+}
+
 static void run_at_run_time(int resource, const char *field) {
     CHECK(traffic_run(1, 20000));
     size_t limit = process_status(field) * KIB + 100 * MIB;
@@ -204,6 +218,8 @@ int main(int argc, char **argv) {
     CHECK(argc == 3);
     if (strcmp(argv[1], "stranded") == 0)
         run_stranded();
+    else if (strcmp(argv[1], "to-the-end") == 0)
+        run_to_the_end(strtoul(argv[2], NULL, 10));
     else if (strcmp(argv[1], "at-run-time") != 0)
         run_with_limit(strtoul(argv[1], NULL, 10), strtoul(argv[2], NULL, 10));
     else if (strcmp(argv[2], "as") == 0)

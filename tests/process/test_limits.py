@@ -27,6 +27,12 @@ def test_ulimit_of_2_gib(run: Runner, size: int) -> None:
     run("limits", size, 85, before=limited(f"ulimit -v {2048 * 1024}"))
 
 
+# Space is reserved 32 MiB at a time: not all of these limits leave the same rest.
+@pytest.mark.parametrize("mebibytes", [248, 256, 264, 272])
+def test_addresses_are_used_to_the_end(run: Runner, mebibytes: int) -> None:
+    run("limits", "to-the-end", 1000, before=limited(f"ulimit -v {mebibytes * 1024}"))
+
+
 def test_free_blocks_in_bins_are_not_stranded(run: Runner) -> None:
     run("limits", "stranded", "in-bins")
 
