@@ -24,9 +24,9 @@ enum {
     FOREIGN_KIND = 2, /* arrays of 32 slots */
     FLUSH_MAX = SLOT_ARRAY_MAX / 2,
     SWEEP_BINS = 16,      /* looked at in one sweep */
-    TICK_PERIOD = 32,     /* slow calls between looks at the clock */
+    TICK_PERIOD = 4,      /* slow calls between looks at the clock */
     AT_ONCE_BYTES = 4096, /* blocks up to this size get a bin at the first call */
-    EARLY_MISSES = 3,     /* larger ones after this many */
+    EARLY_MISSES = 8,     /* larger ones after this many */
     SLOT_CHUNK_BYTES = 4096,
 };
 _Static_assert(SLOT_ARRAY_MIN << FOREIGN_KIND == FOREIGN_CAPACITY + 1, "a NULL and the blocks");

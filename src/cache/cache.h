@@ -1,7 +1,7 @@
 /* A thread's cache: what the fast path works on. See cache.c for its upkeep.
  *
  *   struct cache   row 0    row 1    ...   row 15        a row per shard
- *   struct row     bin 0 | bin 1 | ... | bin 151 | slots
+ *   struct row     bin 0 | bin 1 | ... | bin 223 | slots
  *   struct bin     top, limit
  *
  *   slots of a bin:  | NULL | p1 | p2 | p3 | ....... |

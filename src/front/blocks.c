@@ -4,6 +4,7 @@
 
 #include "front/front.h"
 #include "span/large.h"
+#include "span/move.h"
 #include "span/report.h"
 
 /* The class of a small block, 0 for all other pointers. */
@@ -16,6 +17,8 @@ static unsigned class_of_block(const void *block) {
 enum { WORTH_ZERO_PAGES_BYTES = 8192 };
 
 void *front_zeroed(size_t size) {
+    if (!front_start())
+        return NULL;
     bool is_zero = false;
     struct request request = {
         .bin = front_bin_of(size), .wants_zero = true, .size = size, .alignment = 1};
@@ -63,6 +66,19 @@ size_t front_good_size(size_t size, size_t alignment) {
  * more than half of it lies idle. */
 static bool may_stay(size_t usable, size_t size) { return size <= usable && size >= usable / 2; }
 
+/* The contents of a block go to a new one, large ones by their pages where that
+ * pays, and the old one goes. */
+static void *move_to_new(void *block, size_t usable, size_t size) {
+    void *moved = front_malloc(size, front_malloc_slow);
+    if (moved == NULL)
+        return NULL;
+    size_t kept = hak_min(usable, size);
+    if (!move_pages(block, moved, kept))
+        memcpy(moved, block, kept);
+    front_free(block, front_free_slow);
+    return moved;
+}
+
 void *front_resize(void *block, size_t size) {
     if (size > PTRDIFF_MAX)
         return NULL;
@@ -76,10 +92,5 @@ void *front_resize(void *block, size_t size) {
         if (resized != NULL)
             return resized;
     }
-    void *moved = front_malloc(size, front_malloc_slow);
-    if (moved == NULL)
-        return NULL;
-    memcpy(moved, block, hak_min(usable, size));
-    front_free(block, front_free_slow);
-    return moved;
+    return move_to_new(block, usable, size);
 }

@@ -6,7 +6,8 @@
  * Laws 1 to 3 hold here: no lock, no atomic read-modify-write, no fence, no gate,
  * no counter, and no branch but these:
  *
- *   - which formula turns the size into a bin (sizes over 1 KiB have another);
+ *   - what turns the size into a bin: arithmetic up to 1 KiB, a table up to 32 KiB,
+ *     its leading bits above;
  *   - the bin has no block; the bin is full; the pointer is outside the window.
  *
  * There is no test for "thread not started", "mode on" or "block is large": each
@@ -31,8 +32,10 @@ hak_inline void *front_malloc(size_t size, void *(*slow)(size_t size)) {
     size_t offset;
     if (hak_likely(size <= CLASS_LINEAR_MAX))
         offset = (size + CLASS_STEP - 1) & ~(size_t)(CLASS_STEP - 1); /* class * BIN_BYTES */
+    else if (hak_likely(size <= CLASS_TABLE_MAX))
+        offset = (size_t)class_of_table(size) * BIN_BYTES;
     else if (size <= CLASS_SIZE_MAX)
-        offset = (size_t)class_of_mid(size) * BIN_BYTES;
+        offset = (size_t)class_of_bits(size) * BIN_BYTES;
     else
         return slow(size);
     struct bin *bin = (struct bin *)((char *)front_tls.row + offset);

@@ -15,13 +15,14 @@ struct request {
     size_t alignment; /* of BIN_LARGE: a power of two */
 };
 
-/* NULL when out of memory or size is over PTRDIFF_MAX. *is_zero: the block is
+/* After front_start. NULL when out of memory or size is over PTRDIFF_MAX. *is_zero: the block is
  * known to read as zero. */
 void *front_serve(struct request request, bool *is_zero);
 
 /* A block of at least size bytes (0: of the smallest class), else as above. */
 void *front_malloc_slow(size_t size);
 
+/* Only after front_start: it needs the table of classes. */
 hak_inline unsigned front_bin_of(size_t size) {
     return size > CLASS_SIZE_MAX ? (unsigned)BIN_LARGE : class_of(size == 0 ? 1 : size);
 }

@@ -21,7 +21,7 @@ static void *take(struct thread *thread, struct request request, bool *is_zero) 
 
 void *front_serve(struct request request, bool *is_zero) {
     struct thread *thread = front_thread();
-    if (request.size > PTRDIFF_MAX || (thread == NULL && !front_start()))
+    if (request.size > PTRDIFF_MAX)
         return NULL;
     void *block = take(thread, request, is_zero);
     if (hak_unlikely(block == NULL)) {
@@ -38,6 +38,8 @@ void *front_serve(struct request request, bool *is_zero) {
 }
 
 void *front_malloc_slow(size_t size) {
+    if (!front_start())
+        return NULL;
     bool is_zero;
     struct request request = {.bin = front_bin_of(size), .size = size, .alignment = 1};
     return front_serve(request, &is_zero);

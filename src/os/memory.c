@@ -20,6 +20,9 @@
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4 /* Linux 5.7; older kernels refuse */
+#endif
 
 enum { ANONYMOUS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
 
@@ -147,6 +150,33 @@ void *os_remap(void *address, size_t old_bytes, size_t new_bytes) {
     return result == MAP_FAILED ? NULL : result;
 }
 
+bool os_move_pages(void *from, void *to, size_t bytes) {
+    if (!call_begins(OS_CALL_REMAP))
+        return false;
+    int saved_errno = errno;
+    int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+    bool moved = mremap(from, bytes, bytes, flags, to) != MAP_FAILED;
+    errno = saved_errno;
+    /* The kernel leaves an empty mapping at from that nobody else can have got
+     * meanwhile; a fresh one over it joins its neighbours again. */
+    if (moved)
+        map(OS_CALL_COMMIT, from, bytes, PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED);
+    return moved;
+}
+
 bool os_purge(void *address, size_t bytes) {
     return advise(OS_CALL_PURGE, address, bytes, MADV_DONTNEED);
+}
+
+size_t os_resident_pages(void *address, size_t bytes) {
+    unsigned char in_memory[OS_RESIDENT_MAX_PAGES];
+    size_t pages = hak_min(bytes / page_size_bytes, (size_t)OS_RESIDENT_MAX_PAGES);
+    int saved_errno = errno;
+    bool told = mincore(address, pages * page_size_bytes, in_memory) == 0;
+    errno = saved_errno;
+    size_t resident = 0;
+    for (size_t i = 0; told && i < pages; i++)
+        resident += in_memory[i] & 1;
+    return resident;
 }

@@ -40,9 +40,18 @@ void os_unmap(void *address, size_t bytes);
  * contents move by page tables, not by bytes. The result is page-aligned. */
 void *os_remap(void *address, size_t old_bytes, size_t new_bytes);
 
+/* Moves the pages of [from, from + bytes) to the committed range at to, whose own
+ * pages go; from is left committed and zero. False: nothing has changed. */
+bool os_move_pages(void *from, void *to, size_t bytes);
+
 /* Gives the pages back to the kernel; they read as zero when next touched.
  * False when they could not be (locked memory): their contents stay. */
 bool os_purge(void *address, size_t bytes);
+
+/* How many of the first OS_RESIDENT_MAX_PAGES pages are in memory; 0 if the kernel
+ * does not tell. */
+enum { OS_RESIDENT_MAX_PAGES = 1024 };
+size_t os_resident_pages(void *address, size_t bytes);
 
 /* Calls into the kernel made by this layer, by kind, for tests and statistics. */
 enum os_call {

@@ -1,20 +1,26 @@
-/* The table of size classes, computed at start: it is smaller than a table in
- * the file would be to load, and cannot disagree with class_of. */
+/* The tables of size classes, computed at start: that takes less than reading them
+ * from the file would. */
 #include "slab/classes.h"
 
 enum {
     TAIL_SHARE = 16,   /* a span's tail is at most 1/16 of it */
     WANTED_BLOCKS = 8, /* in a span, as long as that takes at most */
     WANTED_SLABS = 8,
+    FINE_MAX = 8192, /* up to here FINE_STEPS classes a doubling, COARSE_STEPS above */
+    FINE_STEPS = 32,
+    COARSE_STEPS = 8,
 };
 
 struct size_class size_classes[CLASS_COUNT];
 
-static uint32_t size_of(unsigned class) {
-    if (class <= CLASS_LINEAR_COUNT)
-        return class * CLASS_STEP;
-    unsigned mid = class - CLASS_LINEAR_COUNT - 1;
-    return (9 + mid % 8) << (mid / 8 + 7);
+uint8_t class_table[CLASS_TABLE_MAX / CLASS_TABLE_STEP + 1];
+
+/* From one class's size to the next. */
+static uint32_t step_after(uint32_t size) {
+    uint32_t power = (uint32_t)1 << bit_highest(size);
+    if (power < CLASS_LINEAR_MAX)
+        return CLASS_STEP;
+    return power < FINE_MAX ? power / FINE_STEPS : power / COARSE_STEPS;
 }
 
 /* The shortest span with little waste at its end, and with enough blocks that a
@@ -28,9 +34,14 @@ static unsigned slabs_for(uint32_t size) {
     }
 }
 
+static void fill_table(unsigned class, uint32_t above, uint32_t size) {
+    for (uint32_t i = above / CLASS_TABLE_STEP + 1; i <= size / CLASS_TABLE_STEP; i++)
+        class_table[i] = (uint8_t) class;
+}
+
 void classes_init(void) {
+    uint32_t size = CLASS_STEP;
     for (unsigned class = 1; class < CLASS_COUNT; ++class) {
-        uint32_t size = size_of(class);
         unsigned slabs = slabs_for(size);
         size_classes[class] = (struct size_class){
             .size = size,
@@ -38,6 +49,10 @@ void classes_init(void) {
             .capacity = (uint16_t)(slabs * SLAB_BYTES / size),
             .slabs = (uint8_t)slabs,
         };
+        uint32_t next = size + step_after(size);
+        if (size >= CLASS_LINEAR_MAX && next <= CLASS_TABLE_MAX)
+            fill_table(class + 1, size, next);
+        size = next;
     }
 }
 

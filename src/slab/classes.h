@@ -1,18 +1,22 @@
 /* Size classes: which sizes blocks come in.
  *
- *   class     size                        step
- *   1 .. 64   16, 32 .. 1024              16 bytes, no branch, no table
- *   65 .. 72  1152 .. 2048                1/8 of the power of two below
- *   ...                                   8 classes a doubling
- *   137 .. 144  576 KiB .. 1 MiB
+ *   class        size             step          found by
+ *   1 .. 64      16 .. 1 KiB      16 bytes      arithmetic
+ *   65 .. 96     1 .. 2 KiB       32 bytes      a table of 1 byte for each 32
+ *   97 .. 128    2 .. 4 KiB       64 bytes
+ *   129 .. 160   4 .. 8 KiB       128 bytes
+ *   161 .. 176   8 .. 32 KiB      1/8 of the power of two below
+ *   177 .. 216   32 KiB .. 1 MiB  the same      the leading bits
  *
  * A class is also the index of its bin in a row of a thread's cache, so that
  * the fast path needs no translation; class 0 is no class (span/window.h).
  *
- * Waste inside a block is at most 15 bytes up to 128 bytes and less than 12.5 %
- * above. Every size is a multiple of 16. A class's blocks start at multiples of
- * its size from a 64 KiB boundary, so each is aligned to the largest power of
- * two that divides the size: powers of two are naturally aligned. */
+ * Programs like powers of two plus a header; the fine steps up to 8 KiB are for
+ * them. Waste inside a block is at most 15 bytes up to 1 KiB, 3.1 % up to 8 KiB
+ * and less than 12.5 % above. Every size is a multiple of 16. A class's blocks
+ * start at multiples of its size from a 64 KiB boundary, so each is aligned to
+ * the largest power of two that divides the size: powers of two are naturally
+ * aligned. */
 #ifndef HAK_SLAB_CLASSES_H
 #define HAK_SLAB_CLASSES_H
 
@@ -22,7 +26,9 @@
 enum {
     CLASS_STEP = 16, /* of the linear classes */
     CLASS_LINEAR_MAX = 1024,
-    CLASS_LINEAR_COUNT = CLASS_LINEAR_MAX / CLASS_STEP,
+    CLASS_TABLE_STEP = 32,
+    CLASS_TABLE_MAX = 32 * 1024,
+    CLASS_BITS_FIRST = 177,  /* the first class over CLASS_TABLE_MAX */
     CLASS_COUNT = BIN_LARGE, /* classes 1 .. CLASS_COUNT - 1 */
     CLASS_SIZE_MAX = 1024 * 1024,
 };
@@ -35,25 +41,34 @@ struct size_class {
 };
 hak_global struct size_class size_classes[CLASS_COUNT];
 
-/* Fills the table; once, before the first block. */
+/* Entry i: the class of sizes 32 * (i - 1) + 1 .. 32 * i, over CLASS_LINEAR_MAX.
+ * All zero, so no class, until classes_init. */
+hak_global uint8_t class_table[CLASS_TABLE_MAX / CLASS_TABLE_STEP + 1];
+
+/* Fills the tables; once, before the first block. */
 void classes_init(void);
 
-/* Of sizes over CLASS_LINEAR_MAX, up to CLASS_SIZE_MAX. The 3 bits below the
+/* Of sizes over CLASS_TABLE_MAX, up to CLASS_SIZE_MAX. The 3 bits below the
  * leading one select one of 8 steps:
  *
- *   size - 1 = 1xxx....  with its leading one at bit b >= 10
- *   class = 65 + 8 * (b - 10) + xxx
+ *   size - 1 = 1xxx....  with its leading one at bit b >= 15
+ *   class = CLASS_BITS_FIRST + 8 * (b - 15) + xxx
  */
-hak_inline unsigned class_of_mid(size_t size) {
+hak_inline unsigned class_of_bits(size_t size) {
     unsigned b = bit_highest(size - 1);
-    return (b << 3) + (unsigned)((size - 1) >> (b - 3)) - 23;
+    return (b << 3) + (unsigned)((size - 1) >> (b - 3)) + (CLASS_BITS_FIRST - 8 * 15 - 8);
+}
+
+/* Of sizes over CLASS_LINEAR_MAX, up to CLASS_TABLE_MAX. */
+hak_inline unsigned class_of_table(size_t size) {
+    return class_table[(size + CLASS_TABLE_STEP - 1) / CLASS_TABLE_STEP];
 }
 
 /* Of sizes 1 .. CLASS_SIZE_MAX. */
 hak_inline unsigned class_of(size_t size) {
     if (size <= CLASS_LINEAR_MAX)
         return (unsigned)((size + CLASS_STEP - 1) / CLASS_STEP);
-    return class_of_mid(size);
+    return size <= CLASS_TABLE_MAX ? class_of_table(size) : class_of_bits(size);
 }
 
 /* The smallest class for size whose blocks are multiples of alignment, a power

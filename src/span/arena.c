@@ -13,6 +13,7 @@
 
 #include "os/memory.h"
 #include "os/metadata.h"
+#include "span/move.h"
 
 enum {
     MAX_SUPERS = 1 << 19, /* 1 TiB */
@@ -233,7 +234,7 @@ size_t arena_purge(uint64_t before_ms) {
     size_t bytes = 0;
     struct super *super;
     while ((super = claim_oldest_dirty(before_ms)) != NULL) {
-        bool purged = os_purge(super->start, SUPER_BYTES);
+        bool purged = move_out(super, ALL_SLABS);
         if (purged) {
             super->zero = ALL_SLABS;
             bytes += SUPER_BYTES;

@@ -19,6 +19,7 @@
 #include "os/metadata.h"
 #include "os/system.h"
 #include "span/arena.h"
+#include "span/move.h"
 
 struct span_shard span_shards[MAX_SHARDS];
 static unsigned span_shard_count;
@@ -413,24 +414,12 @@ static struct super *claim_dirty(struct span_shard *shard, uint64_t before_ms, u
     return super;
 }
 
-/* A system call for each run of slabs; true if all succeeded. */
-static bool purge_slabs(struct super *super, uint32_t mask) {
-    bool purged = true;
-    while (mask != 0) {
-        unsigned first = bit_lowest(mask);
-        unsigned count = bit_lowest(~((uint64_t)mask >> first));
-        purged &= os_purge(super->start + (size_t)first * SLAB_BYTES, (size_t)count * SLAB_BYTES);
-        mask &= ~slab_mask(first, count);
-    }
-    return purged;
-}
-
 static size_t purge_shard(struct span_shard *shard, uint64_t before_ms) {
     size_t bytes = 0;
     struct super *super;
     uint32_t mask = 0;
     while ((super = claim_dirty(shard, before_ms, &mask)) != NULL) {
-        bool purged = purge_slabs(super, mask);
+        bool purged = move_out(super, mask);
         os_lock_acquire(&shard->lock);
         unlist(shard, super);
         super->free |= mask;

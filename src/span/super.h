@@ -41,13 +41,13 @@ struct span {
     /* The slab layer's, while it uses the span for blocks of one class. class
      * and shard are read without a lock to find the lock, then checked under it;
      * class 0 says: no blocks here. */
-    _Atomic uint8_t class;
     _Atomic uint16_t shard;
+    _Atomic uint8_t class;
+    uint8_t fill_rank;   /* which of the class's lists it is on */
     uint16_t capacity;   /* blocks */
     uint16_t free_count; /* bits set in free_bits */
     uint16_t first_word; /* no bit is set in the words below */
     uint16_t touched;    /* blocks from this index on have been zero all along */
-    uint8_t fill_rank;   /* which of the class's lists it is on */
     struct list link;
     uint64_t *free_bits;                     /* bit i: block i is free, and not cached either */
     uint64_t inline_bits[SPAN_INLINE_WORDS]; /* free_bits of a slab of few blocks */
@@ -67,6 +67,7 @@ struct super {
     _Atomic uint32_t heads; /* read without a lock by span_of */
     uint32_t free;
     uint32_t zero;
+    _Atomic uint32_t moved;  /* slabs into which pages were moved (move.c) */
     uint64_t dirty_since_ms; /* while on a dirty list */
     struct list link;        /* shard's list by number of free slabs */
     struct list dirty_link;  /* list of those with free slabs that are not zero */
