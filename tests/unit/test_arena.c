@@ -1,0 +1,268 @@
+/* The window and the arena of whole SuperSlabs in it. Each scene runs in a child
+ * of its own, for a window is set up once in a process. */
+#include "support.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "os/memory.h"
+#include "os/system.h"
+#include "span/arena.h"
+#include "span/window.h"
+
+enum { GROW_SUPERS = 16 /* the frontier moves by at least so many */ };
+
+/* cmocka cannot fail from a child: a message and an exit code can. */
+#define CHECK(condition)                                                          \
+    do {                                                                          \
+        if (!(condition)) {                                                       \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            _exit(1);                                                             \
+        }                                                                         \
+    } while (0)
+
+static void run_scene(void (*scene)(void)) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        start_os("");
+        scene();
+        _exit(0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void open_window(size_t bytes) {
+    CHECK(window_init(bytes, 42));
+    arena_init();
+}
+
+static struct super *take(size_t count, size_t alignment) {
+    struct super *super = arena_take(count, alignment);
+    CHECK(super != NULL);
+    CHECK(window_super_index(super->start) < window_slab_count / SUPER_SLABS);
+    for (size_t i = 0; i < count; i++) {
+        struct super *part = window_super(window_super_index(super->start) + i);
+        CHECK(part != NULL && part->committed && part->free == ALL_SLABS);
+        part->start[0] = part->start[SUPER_BYTES - 1] = 1;
+        part->zero = 0;
+    }
+    return super;
+}
+
+static void give(struct super *first, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        arena_give(window_super(window_super_index(first->start) + i), os_now_ms());
+}
+
+/* --- the window ---------------------------------------------------------------------- */
+
+static void check_window(size_t bytes) {
+    CHECK(window_slab_count % SUPER_SLABS == 0);
+    CHECK(window_slab_count * SLAB_BYTES <= bytes);
+    CHECK((uintptr_t)window_super_address(0) % SUPER_BYTES == 0);
+    CHECK(window_contains(window_super_address(0)));
+    CHECK(!window_contains(window_super_address(0) - 1));
+    CHECK(!window_contains(NULL));
+    char *end = window_super_address(0) + window_slab_count * SLAB_BYTES;
+    CHECK(window_contains(end - 1) && !window_contains(end));
+    CHECK(window_entry(end - 1) == 0 && window_entry(end) == 0 && window_super(0) == NULL);
+}
+
+static void scene_window(void) {
+    open_window(3 * GIB + 12345);
+    check_window(3 * GIB + 12345);
+}
+
+/* No place where it would like to be: the kernel chooses. */
+static void scene_window_elsewhere(void) {
+    refuse_kind(OS_CALL_RESERVE);
+    CHECK(!window_init(GIB, 42));
+    CHECK(window_slab_count == 0 && !window_contains(&errno));
+    /* 8 tries at random places, then reservations of 1 GiB, 512 MiB, 256 MiB. */
+    allow_all();
+    open_window(GIB);
+    check_window(GIB);
+    take(1, 1);
+}
+
+static void scene_no_tables(void) {
+    refuse_kind(OS_CALL_MAP);
+    CHECK(!window_init(GIB, 42));
+    allow_all();
+    open_window(GIB);
+    check_window(GIB);
+}
+
+static void scene_entries(void) {
+    open_window(GIB);
+    take(2, 1);
+    for (unsigned row = 0; row < ROW_COUNT; row++) {
+        for (unsigned bin = 0; bin < BIN_COUNT; bin++) {
+            uint16_t entry = entry_make(row, bin);
+            CHECK(entry_row(entry) == row && entry_bin(entry) == bin);
+            size_t slab = random_next(&(uint64_t){entry}) % (2 * SUPER_SLABS);
+            window_entry_set(slab, entry);
+            CHECK(window_entry(window_super_address(0) + slab * SLAB_BYTES + 77) == entry);
+            window_entry_set(slab, 0);
+        }
+    }
+}
+
+static void test_window(void **state) {
+    (void)state;
+    run_scene(scene_window);
+    run_scene(scene_window_elsewhere);
+    run_scene(scene_no_tables);
+    run_scene(scene_entries);
+}
+
+/* --- the arena ----------------------------------------------------------------------- */
+
+/* The smallest run that holds a request, the lowest of equals. */
+static void scene_best_fit(void) {
+    open_window(GIB);
+    struct super *runs[7];
+    static const size_t counts[] = {3, 1, 2, 1, 2, 1, 6};
+    for (int i = 0; i < 7; i++)
+        runs[i] = take(counts[i], 1);
+    for (int i = 1; i < 7; i++)
+        CHECK(runs[i]->start == runs[i - 1]->start + counts[i - 1] * SUPER_BYTES);
+    give(runs[0], 3);
+    give(runs[4], 2);
+    give(runs[2], 2);
+    CHECK(take(2, 1) == runs[2]);
+    CHECK(take(1, 1) == runs[4]);
+    CHECK(take(3, 1) == runs[0]);
+}
+
+/* Neighbours given back one by one are a run again. */
+static void scene_joins(void) {
+    open_window(GIB);
+    struct super *all = take(GROW_SUPERS, 1);
+    size_t reserved = arena_stats().reserved_bytes;
+    for (size_t i = 0; i < GROW_SUPERS; i += 2)
+        give(window_super(window_super_index(all->start) + i), 1);
+    CHECK(take(2, 1) != all);
+    for (size_t i = 1; i < GROW_SUPERS; i += 2)
+        give(window_super(window_super_index(all->start) + i), 1);
+    CHECK(take(GROW_SUPERS, 1) == all);
+    CHECK(arena_stats().reserved_bytes <= reserved + GROW_SUPERS * SUPER_BYTES);
+}
+
+static void scene_alignment(void) {
+    open_window(4 * GIB);
+    for (size_t alignment = 1; alignment <= 256; alignment *= 2) {
+        struct super *super = take(3, alignment);
+        CHECK((uintptr_t)super->start % (alignment * SUPER_BYTES) == 0);
+    }
+}
+
+static void scene_take_at(void) {
+    open_window(GIB);
+    struct super *run = take(4, 1);
+    size_t index = window_super_index(run->start);
+    give(window_super(index + 1), 1);
+    give(window_super(index + 2), 1);
+    CHECK(!arena_take_at(index, 2));
+    CHECK(!arena_take_at(index + 2, 2));
+    CHECK(arena_take_at(index + 1, 2));
+    CHECK(!arena_take_at(index + 1, 1));
+    /* Beyond what has been reserved nothing is free. */
+    CHECK(!arena_take_at(window_slab_count / SUPER_SLABS - 1, 1));
+    CHECK(!arena_take_at(window_slab_count / SUPER_SLABS - 1, 5));
+}
+
+/* The window is full: NULL; something comes back: it serves again. */
+static void scene_exhaustion(void) {
+    open_window(64 * MIB);
+    size_t count = window_slab_count / SUPER_SLABS;
+    struct super *all[64];
+    CHECK(count <= 64);
+    size_t taken = 0;
+    while ((all[taken] = arena_take(1, 1)) != NULL)
+        taken++;
+    CHECK(taken == count);
+    CHECK(arena_take(2, 1) == NULL);
+    CHECK(arena_take(count + 1, 1) == NULL);
+    give(all[5], 1);
+    CHECK(arena_take(2, 1) == NULL);
+    CHECK(take(1, 1) == all[5]);
+}
+
+/* What others have mapped in the way is stepped over. */
+static void scene_others_in_the_way(void) {
+    open_window(GIB);
+    take(GROW_SUPERS, 1);
+    char *next = window_super_address(GROW_SUPERS);
+    char *stone = mmap(next + SUPER_BYTES, SUPER_BYTES, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (stone == MAP_FAILED)
+        return; /* the whole window is reserved already: nobody can be in the way */
+    memset(stone, 7, SUPER_BYTES);
+    for (int i = 0; i < 3; i++) {
+        struct super *run = take(GROW_SUPERS, 1);
+        CHECK(run->start + GROW_SUPERS * SUPER_BYTES <= stone || run->start >= stone + SUPER_BYTES);
+    }
+    CHECK(stone[0] == 7 && stone[SUPER_BYTES - 1] == 7);
+}
+
+/* No memory for the descriptors or the pages: NULL, and it can be tried again. */
+static void scene_refusals(void) {
+    open_window(GIB);
+    for (int kind = 0; kind < OS_CALL_KINDS; kind++) {
+        struct arena_stats before = arena_stats();
+        refuse_after(kind, 0);
+        struct super *super = arena_take(3, 1);
+        allow_all();
+        if (super != NULL)
+            give(super, 3);
+        else
+            CHECK(arena_stats().free_bytes >= before.free_bytes);
+        give(take(3, 1), 3);
+    }
+    refuse_kind(OS_CALL_KINDS);
+    CHECK(arena_take(100, 1) == NULL);
+    allow_all();
+    give(take(100, 1), 100);
+}
+
+static void scene_purge(void) {
+    open_window(GIB);
+    struct super *run = take(4, 1);
+    run->start[0] = 5;
+    arena_give(window_super(window_super_index(run->start)), 1000);
+    arena_give(window_super(window_super_index(run->start) + 1), 2000);
+    CHECK(arena_stats().dirty_bytes == 2 * SUPER_BYTES);
+    CHECK(arena_purge(999) == 0);
+    CHECK(arena_purge(1000) == SUPER_BYTES);
+    CHECK(arena_stats().dirty_bytes == SUPER_BYTES);
+    CHECK(run->zero == ALL_SLABS && run->start[0] == 0);
+    refuse_kind(OS_CALL_PURGE);
+    CHECK(arena_purge(UINT64_MAX) == 0);
+    allow_all();
+    CHECK(window_super(window_super_index(run->start) + 1)->zero != ALL_SLABS);
+}
+
+static void test_arena(void **state) {
+    (void)state;
+    run_scene(scene_best_fit);
+    run_scene(scene_joins);
+    run_scene(scene_alignment);
+    run_scene(scene_take_at);
+    run_scene(scene_exhaustion);
+    run_scene(scene_others_in_the_way);
+    run_scene(scene_refusals);
+    run_scene(scene_purge);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_window), cmocka_unit_test(test_arena)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
