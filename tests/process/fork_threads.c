@@ -44,8 +44,9 @@ static void *work(void *argument) {
     return NULL;
 }
 
-/* Takes and gives spans and huge blocks without touching them, to be inside
- * their locks as often as can be. */
+/* Takes and gives spans without touching them, to be inside their locks as often
+ * as can be; the next one does so with huge blocks, which are resized under the
+ * lock. */
 static void *work_on_spans(void *argument) {
     (void)argument;
     for (unsigned i = 0; !atomic_load(&stop); i++) {
@@ -54,12 +55,18 @@ static void *work_on_spans(void *argument) {
             CHECK((blocks[j] = malloc((i + j) % 3 * MIB + 2 * MIB)) != NULL);
         for (size_t j = 0; j < 4; j++)
             free(blocks[j]);
-        if (i % 8 == 0) {
-            char *volatile huge = malloc(GIB + MIB);
-            CHECK(huge != NULL);
-            free(huge);
-        }
     }
+    return NULL;
+}
+
+static void *work_on_huge_blocks(void *argument) {
+    (void)argument;
+    char *volatile huge = malloc(GIB + MIB);
+    for (size_t i = 0; !atomic_load(&stop); i++) {
+        huge = realloc(huge, GIB + (i % 2 + 1) * 16 * MIB);
+        CHECK(huge != NULL);
+    }
+    free(huge);
     return NULL;
 }
 
@@ -106,8 +113,9 @@ static void *fork_repeatedly(void *argument) {
 }
 
 static void run_beside_workers(unsigned forkers, unsigned forks_each) {
-    pthread_t workers[WORKERS], spans, threads[8];
+    pthread_t workers[WORKERS], spans, huge, threads[8];
     CHECK(pthread_create(&spans, NULL, work_on_spans, NULL) == 0);
+    CHECK(pthread_create(&huge, NULL, work_on_huge_blocks, NULL) == 0);
     for (uintptr_t i = 0; i < WORKERS; i++)
         CHECK(pthread_create(&workers[i], NULL, work, (void *)(i + 1)) == 0);
     for (unsigned i = 0; i < forkers; i++)
@@ -118,6 +126,7 @@ static void run_beside_workers(unsigned forkers, unsigned forks_each) {
     for (unsigned i = 0; i < WORKERS; i++)
         CHECK(pthread_join(workers[i], NULL) == 0);
     CHECK(pthread_join(spans, NULL) == 0);
+    CHECK(pthread_join(huge, NULL) == 0);
 }
 
 /* Fills this thread's cache with free blocks, then waits to be left behind. */
