@@ -29,7 +29,8 @@
 
 enum {
     KEPT_EMPTY_SLABS = 2, /* the longest span kept empty */
-    BUSY_TURNS = 4,       /* how often a class must have gone through a slab's blocks for that */
+    NO_WORD = SPAN_BITMAP_WORDS,
+    BUSY_TURNS = 4, /* how often a class must have gone through a slab's blocks for that */
 };
 
 struct pool pools[MAX_SHARDS][CLASS_COUNT];
@@ -276,35 +277,48 @@ void *slab_take_one(unsigned shard, unsigned class, bool *is_zero) {
 
 /* --- giving ---------------------------------------------------------------- */
 
-enum verdict { BLOCK_IN_USE, BLOCK_ELSEWHERE, BLOCK_BAD };
-
-hak_inline bool span_covers(const struct span *span, const void *pointer) {
-    return (size_t)((const char *)pointer - span->start) < span_bytes(span);
-}
-
 /* The span that a block's pointer leads to, or NULL. */
 static struct span *find_span(const void *block) {
     return window_contains(block) ? span_of(block) : NULL;
 }
 
-/* Under the lock of (shard, class): is this a block in use of a slab of theirs?
- * Every promise is looked at again here, for the pointer may be stale: class,
- * shard, exact multiple of the size, index below the capacity, bit not set. */
-static enum verdict judge(const struct span *span, unsigned shard, unsigned class,
-                          const void *block, uint32_t *index) {
-    if (span_class(span) != class)
-        return BLOCK_BAD;
-    if (span_shard_of(span) != shard)
-        return BLOCK_ELSEWHERE;
-    const struct size_class *shape = &size_classes[class];
-    size_t offset = (size_t)((const char *)block - span->start);
-    *index = class_index(shape, offset);
-    bool is_block = (size_t)*index * shape->size == offset && *index < span->capacity &&
-                    !bitmap_get(span->free_bits, *index);
-    return is_block ? BLOCK_IN_USE : BLOCK_BAD;
+/* Gives the leading ones of blocks that are blocks in use of this slab; returns
+ * how many. The pool's lock is held. Every promise is looked at here, for a
+ * pointer may be stale or never have been right: exact multiple of the size, index
+ * below the capacity (which also rules out other slabs' blocks), bit not set. */
+static unsigned give_run(struct span *span, const struct size_class *shape, void **blocks,
+                         unsigned count) {
+    const char *start = span->start;
+    uint32_t capacity = span->capacity;
+    uint32_t first_word = span->first_word;
+    uint32_t w = NO_WORD; /* neighbours share a word of the bitmap: it stays in a register */
+    uint64_t word = 0;
+    unsigned given = 0;
+    for (; given < count; given++) {
+        size_t offset = (size_t)((const char *)blocks[given] - start);
+        uint32_t index = class_index(shape, offset);
+        if (index >= capacity || (size_t)index * shape->size != offset)
+            break;
+        if (index / WORD_BITS != w) {
+            if (w != NO_WORD)
+                span->free_bits[w] = word;
+            w = index / WORD_BITS;
+            word = span->free_bits[w];
+            first_word = hak_min(first_word, w);
+        }
+        uint64_t bit = UINT64_C(1) << (index % WORD_BITS);
+        if ((word & bit) != 0)
+            break;
+        word |= bit;
+    }
+    if (w != NO_WORD)
+        span->free_bits[w] = word;
+    span->free_count = (uint16_t)(span->free_count + given);
+    span->first_word = (uint16_t)first_word;
+    return given;
 }
 
-/* Reports what judge found bad; the lock is no longer held. */
+/* Reports a block that could not be given; the lock is no longer held. */
 _Noreturn static void report_block(unsigned class, const void *block, const char *operation) {
     struct span *span = find_span(block);
     if (span == NULL || span_class(span) != class) {
@@ -319,12 +333,6 @@ _Noreturn static void report_block(unsigned class, const void *block, const char
     size_t index = offset / shape->size;
     bool is_free = index < span->capacity && bitmap_get(span->free_bits, index);
     report_bad_block(block, operation, span->start, shape->size, span->capacity, is_free);
-}
-
-static void mark_free(struct span *span, uint32_t index) {
-    bitmap_set(span->free_bits, index);
-    span->free_count++;
-    span->first_word = (uint16_t)hak_min((unsigned)span->first_word, index / WORD_BITS);
 }
 
 /* A slab has got blocks back. If it is wholly free and not worth keeping, moves
@@ -355,34 +363,31 @@ static void give_retired(struct list *retired) {
 
 /* Gives the blocks that belong to `shard`; moves the others to the front of
  * blocks and returns how many they are. Stops at a bad one, which *bad then
- * names; bad NULL: steps over bad ones. */
+ * names; bad NULL: steps over bad ones.
+ *
+ * A slab's class and shard, read here under the pool's lock, hold still as long
+ * as the lock is held if they are this pool's. */
 static unsigned give_to(unsigned shard, unsigned class, void **blocks, unsigned count, void **bad) {
     struct list retired;
     list_init(&retired);
     unsigned rest = 0;
     unsigned given = 0;
-    struct span *span = NULL;
     struct pool *pool = lock_pool(shard, class);
-    for (unsigned i = 0; i < count && (bad == NULL || *bad == NULL); i++) {
-        if (span == NULL || !span_covers(span, blocks[i])) {
-            if (span != NULL && span_class(span) == class && span_shard_of(span) == shard)
-                settle_given(pool, span, &retired);
-            span = find_span(blocks[i]);
+    for (unsigned i = 0; i < count && (bad == NULL || *bad == NULL);) {
+        struct span *span = find_span(blocks[i]);
+        bool is_ours = span != NULL && span_class(span) == class;
+        if (is_ours && span_shard_of(span) != shard) {
+            blocks[rest++] = blocks[i++];
+            continue;
         }
-        uint32_t index = 0;
-        enum verdict verdict =
-            span == NULL ? BLOCK_BAD : judge(span, shard, class, blocks[i], &index);
-        if (verdict == BLOCK_IN_USE) {
-            mark_free(span, index);
-            given++;
-        } else if (verdict == BLOCK_ELSEWHERE) {
-            blocks[rest++] = blocks[i];
-        } else if (bad != NULL) {
+        unsigned run = is_ours ? give_run(span, &size_classes[class], blocks + i, count - i) : 0;
+        if (run != 0)
+            settle_given(pool, span, &retired);
+        else if (bad != NULL)
             *bad = blocks[i];
-        }
+        given += run;
+        i += hak_max(run, 1u);
     }
-    if (span != NULL && span_class(span) == class && span_shard_of(span) == shard)
-        settle_given(pool, span, &retired);
     pool->given += given;
     os_lock_release(&pool->lock);
     give_retired(&retired);
