@@ -1,0 +1,463 @@
+/* Slabs: random batches taken and given against a model of who has which block;
+ * the policies, each by a scene; and every check of a flush, by a child that must
+ * die of it. */
+#include "support.h"
+
+#include <string.h>
+
+#include "slab/slab.h"
+#include "span/large.h"
+
+enum {
+    SHARDS = 3,
+    SLOTS = 20000,
+    BATCH_MAX = 200,
+    ROUNDS = 3000,
+};
+
+static int start(void **state) {
+    (void)state;
+    start_layers("shards=3", 512 * MIB);
+    return 0;
+}
+
+static uint64_t seed = 1;
+
+/* --- random batches ------------------------------------------------------------------------ */
+
+/* The blocks in use, of a few classes that differ in everything. */
+static unsigned class_choices[8];
+enum { CHOICES = sizeof class_choices / sizeof class_choices[0] };
+
+struct held {
+    void **blocks;
+    size_t count;
+};
+static struct held held[CHOICES];
+
+static void choose_classes(void) {
+    static const size_t sizes[CHOICES] = {16, 48, 128, 1000, 4096, 22528, 100000, 1 << 20};
+    for (unsigned c = 0; c < CHOICES; c++) {
+        static void *blocks[CHOICES][SLOTS];
+        class_choices[c] = class_of(sizes[c]);
+        held[c].blocks = blocks[c];
+    }
+}
+
+/* The first and the last word of a block say whose it is. */
+static void sign(void *block, size_t size) {
+    uint64_t mark = (uintptr_t)block ^ size;
+    memcpy(block, &mark, sizeof mark);
+    memcpy((char *)block + size - sizeof mark, &mark, sizeof mark);
+}
+
+static void assert_signed(const void *block, size_t size) {
+    uint64_t mark = (uintptr_t)block ^ size;
+    assert_memory_equal(block, &mark, sizeof mark);
+    assert_memory_equal((const char *)block + size - sizeof mark, &mark, sizeof mark);
+}
+
+static void assert_is_block(const void *block, unsigned shard, unsigned class) {
+    struct span *span = span_of(block);
+    assert_non_null(span);
+    size_t offset = (size_t)((const char *)block - span->start);
+    assert_int_equal(offset % class_size(class), 0);
+    assert_true(offset + class_size(class) <= span_bytes(span));
+    assert_int_equal(window_entry(block), slab_entry(shard, class));
+    assert_int_equal(window_entry((const char *)block + class_size(class) - 1),
+                     slab_entry(shard, class));
+}
+
+static void take_batch(unsigned choice) {
+    unsigned class = class_choices[choice];
+    unsigned shard = (unsigned)random_below(&seed, SHARDS);
+    unsigned most = class_size(class) > 10000 ? 5 : BATCH_MAX;
+    unsigned want = 1 + (unsigned)random_below(&seed, most);
+    struct held *mine = &held[choice];
+    if (mine->count + want > (class_size(class) > 10000 ? 50 : SLOTS))
+        return;
+    void **out = mine->blocks + mine->count;
+    unsigned got = slab_take(shard, class, out, want);
+    assert_in_range(got, 1, want);
+    for (unsigned i = 0; i < got; i++) {
+        assert_is_block(out[i], shard, class);
+        sign(out[i], class_size(class));
+    }
+    mine->count += got;
+}
+
+static void take_one(unsigned choice) {
+    unsigned class = class_choices[choice];
+    unsigned shard = (unsigned)random_below(&seed, SHARDS);
+    struct held *mine = &held[choice];
+    if (mine->count + 1 > (class_size(class) > 10000 ? 50 : SLOTS))
+        return;
+    bool is_zero = false;
+    unsigned char *block = slab_take_one(shard, class, &is_zero);
+    assert_non_null(block);
+    assert_is_block(block, shard, class);
+    for (size_t i = 0; is_zero && i < class_size(class); i++)
+        assert_int_equal(block[i], 0);
+    sign(block, class_size(class));
+    mine->blocks[mine->count++] = block;
+}
+
+static void give_batch(unsigned choice, size_t most) {
+    unsigned class = class_choices[choice];
+    struct held *mine = &held[choice];
+    void *batch[BATCH_MAX];
+    unsigned count = 0;
+    while (mine->count != 0 && count < most && count < BATCH_MAX) {
+        size_t i = random_below(&seed, mine->count);
+        assert_signed(mine->blocks[i], class_size(class));
+        batch[count++] = mine->blocks[i];
+        mine->blocks[i] = mine->blocks[--mine->count];
+    }
+    slab_give(class, batch, count);
+}
+
+static void assert_stats(void) {
+    for (unsigned c = 0; c < CHOICES; c++) {
+        struct class_stats stats = slab_stats(class_choices[c]);
+        assert_int_equal(stats.taken - stats.given, held[c].count);
+        assert_true(stats.slab_bytes >= held[c].count * class_size(class_choices[c]));
+    }
+}
+
+static void random_round(void) {
+    unsigned choice = (unsigned)random_below(&seed, CHOICES);
+    switch (random_below(&seed, 16)) {
+    case 0:
+        slab_trim();
+        break;
+    case 1:
+    case 2:
+    case 3:
+        take_one(choice);
+        break;
+    case 4:
+    case 5:
+    case 6:
+    case 7:
+    case 8:
+    case 9:
+        take_batch(choice);
+        break;
+    default:
+        give_batch(choice, 1 + random_below(&seed, BATCH_MAX));
+        break;
+    }
+}
+
+/* No block is handed out twice: each was signed, and a second owner would sign
+ * over it with blocks of another size, or find it in its list twice. */
+static void assert_distinct(void) {
+    for (unsigned c = 0; c < CHOICES; c++) {
+        for (size_t i = 0; i < held[c].count; i++) {
+            assert_signed(held[c].blocks[i], class_size(class_choices[c]));
+            memset(held[c].blocks[i], 0, sizeof(uint64_t));
+        }
+        for (size_t i = 0; i < held[c].count; i++)
+            sign(held[c].blocks[i], class_size(class_choices[c]));
+    }
+}
+
+static void give_everything(void) {
+    for (unsigned c = 0; c < CHOICES; c++) {
+        while (held[c].count != 0)
+            give_batch(c, BATCH_MAX);
+    }
+    slab_trim();
+    for (unsigned c = 0; c < CHOICES; c++)
+        assert_int_equal(slab_stats(class_choices[c]).slab_bytes, 0);
+}
+
+static void test_random_batches(void **state) {
+    (void)state;
+    choose_classes();
+    for (int round = 0; round < ROUNDS; round++) {
+        random_round();
+        if (round % 100 == 0) {
+            assert_distinct();
+            assert_stats();
+        }
+    }
+    give_everything();
+}
+
+/* The same while some calls into the kernel fail: fewer blocks, or none. */
+static void test_out_of_memory(void **state) {
+    (void)state;
+    void *out[BATCH_MAX];
+    unsigned class = class_of(100000);
+    static void *hoard[20000];
+    size_t count = 0;
+    refuse_kind(OS_CALL_KINDS);
+    bool is_zero;
+    for (unsigned shard = 0; shard < SHARDS; shard++) {
+        unsigned got;
+        while ((got = slab_take(shard, class, out, 8)) != 0) {
+            for (unsigned i = 0; i < got; i++)
+                hoard[count++] = out[i];
+            assert_true(count < 10000);
+        }
+        assert_null(slab_take_one(shard, class, &is_zero));
+    }
+    allow_all();
+    assert_int_equal(slab_take(0, class, out, 1), 1);
+    hoard[count++] = out[0];
+    slab_give(class, hoard, (unsigned)count);
+    struct class_stats stats = slab_stats(class);
+    assert_int_equal(stats.taken, stats.given);
+}
+
+/* --- policies ---------------------------------------------------------------------------- */
+
+static void *take(unsigned shard, unsigned class) {
+    void *block;
+    assert_int_equal(slab_take(shard, class, &block, 1), 1);
+    return block;
+}
+
+static void give(unsigned class, void *block) { slab_give(class, &block, 1); }
+
+/* Popped from the end, a batch of a fresh slab is handed out in ascending order. */
+static void test_ascending(void **state) {
+    (void)state;
+    void *out[100];
+    unsigned class = class_of(80);
+    assert_int_equal(slab_take(0, class, out, 100), 100);
+    for (int i = 1; i < 100; i++)
+        assert_ptr_equal(out[i - 1], (char *)out[i] + class_size(class));
+    slab_give(class, out, 100);
+}
+
+/* Of two slabs with room the fuller one is used, so that the other can drain. */
+static void test_fullest_slab(void **state) {
+    (void)state;
+    unsigned class = class_of(512);
+    unsigned capacity = size_classes[class].capacity;
+    void *blocks[400] = {NULL};
+    unsigned got = 0;
+    while (got < 2 * capacity)
+        got += slab_take(0, class, blocks + got, 2 * capacity - got);
+    struct span *sparse = span_of(blocks[0]);
+    for (unsigned i = 0; i < got; i++) {
+        /* The first slab keeps a tenth of its blocks, the others nine tenths. */
+        bool is_kept = (i % 10 == 0) == (span_of(blocks[i]) == sparse);
+        if (!is_kept) {
+            give(class, blocks[i]);
+            blocks[i] = NULL;
+        }
+    }
+    void *next = take(0, class);
+    assert_ptr_not_equal(span_of(next), sparse);
+    give(class, next);
+    for (unsigned i = 0; i < got; i++) {
+        if (blocks[i] != NULL)
+            give(class, blocks[i]);
+    }
+}
+
+/* A shard that needs a slab takes over one that another hardly uses. */
+static void test_adopts_sparse(void **state) {
+    (void)state;
+    unsigned class = class_of(640);
+    void *first = take(0, class);
+    size_t slab_bytes = slab_stats(class).slab_bytes;
+    void *second = take(2, class);
+    assert_int_equal(slab_stats(class).slab_bytes, slab_bytes);
+    assert_ptr_equal(span_of(first), span_of(second));
+    assert_int_equal(window_entry(first), slab_entry(2, class));
+    /* The first block's way home leads to the new shard. */
+    give(class, first);
+    give(class, second);
+    assert_int_equal(slab_stats(class).taken, slab_stats(class).given);
+}
+
+/* One batch may hold blocks of several shards. */
+static void test_mixed_batch(void **state) {
+    (void)state;
+    unsigned class = class_of(768);
+    unsigned capacity = size_classes[class].capacity;
+    void *blocks[3 * BATCH_MAX];
+    unsigned count = 0;
+    for (unsigned shard = 0; shard < SHARDS; shard++) {
+        unsigned until = count + hak_min(capacity, (unsigned)BATCH_MAX);
+        while (count < until)
+            count += slab_take(shard, class, blocks + count, until - count);
+    }
+    for (unsigned i = 0; i < count; i++) { /* shuffled */
+        size_t other = random_below(&seed, count);
+        void *swapped = blocks[i];
+        blocks[i] = blocks[other];
+        blocks[other] = swapped;
+    }
+    slab_give(class, blocks, count);
+    assert_int_equal(slab_stats(class).taken, slab_stats(class).given);
+}
+
+/* A slab given back leaves no entries behind. */
+static void test_retired_slab(void **state) {
+    (void)state;
+    unsigned class = class_of(60000); /* several slabs: never kept empty */
+    char *block = take(1, class);
+    struct span *span = span_of(block);
+    char *begin = span->start;
+    size_t bytes = span_bytes(span);
+    give(class, block);
+    slab_trim();
+    for (size_t at = 0; at < bytes; at += SLAB_BYTES)
+        assert_int_equal(window_entry(begin + at), 0);
+    assert_int_equal(slab_stats(class).slab_bytes, 0);
+}
+
+/* --- the checks of a flush ------------------------------------------------------------------ */
+
+struct giving {
+    unsigned class;
+    void *blocks[4];
+    unsigned count;
+};
+
+static void give_it(void *context) {
+    struct giving *giving = context;
+    slab_give(giving->class, giving->blocks, giving->count);
+}
+
+#define ASSERT_GIVING_DIES(class_, block_, ...)                                       \
+    do {                                                                              \
+        struct giving giving = {.class = (class_), .blocks = {(block_)}, .count = 1}; \
+        assert_dies(give_it, &giving, __VA_ARGS__, NULL);                             \
+    } while (0)
+
+/* Exact multiple of the block size. */
+static void test_dies_of_interior_pointer(void **state) {
+    (void)state;
+    unsigned class = class_of(48);
+    char *block = take(0, class);
+    ASSERT_GIVING_DIES(class, block + 16, "hakmem: invalid pointer: free(", "inside block",
+                       "size class 48", "not its start");
+    ASSERT_GIVING_DIES(class, block + 8, "hakmem: misaligned pointer: free(");
+    ASSERT_GIVING_DIES(class, block + 1, "hakmem: misaligned pointer: free(");
+    give(class, block);
+}
+
+/* Index below the capacity. */
+static void test_dies_behind_the_last_block(void **state) {
+    (void)state;
+    unsigned class = class_of(48);
+    char *block = take(0, class);
+    struct span *span = span_of(block);
+    char *tail = span->start + (size_t)span->capacity * class_size(class);
+    assert_true(tail < span->start + span_bytes(span));
+    ASSERT_GIVING_DIES(class, tail, "hakmem: invalid pointer: free(", "behind the last block",
+                       "size class 48");
+    give(class, block);
+}
+
+/* Bit not set. */
+static void test_dies_of_second_free(void **state) {
+    (void)state;
+    unsigned class = class_of(48);
+    void *other = take(0, class); /* keeps the slab alive */
+    void *block = take(0, class);
+    give(class, block);
+    ASSERT_GIVING_DIES(class, block, "hakmem: double free: free(", "48 bytes", "is free already");
+    /* Both in one batch. */
+    block = take(0, class);
+    struct giving twice = {.class = class, .blocks = {block, other, block}, .count = 3};
+    assert_dies(give_it, &twice, "hakmem: double free: free(", "is free already", NULL);
+    give(class, block);
+    give(class, other);
+}
+
+/* A block of which the slab never had any in use is no different. */
+static void test_dies_of_block_never_taken(void **state) {
+    (void)state;
+    unsigned class = class_of(48);
+    char *block = take(0, class);
+    struct span *span = span_of(block);
+    size_t last = (size_t)span->capacity - 1;
+    ASSERT_GIVING_DIES(class, span->start + last * class_size(class), "hakmem: double free: free(",
+                       "is free already");
+    give(class, block);
+}
+
+/* Class: the slab serves another by now, and its live block is not touched. */
+static void test_dies_of_wrong_class(void **state) {
+    (void)state;
+    unsigned old_class = class_of(60000);
+    void *stale = take(0, old_class);
+    give(old_class, stale);
+    slab_trim();
+    ASSERT_GIVING_DIES(old_class, stale, "hakmem: double free: free(", "its slab given back since");
+    unsigned new_class = class_of(57344);
+    assert_int_not_equal(new_class, old_class);
+    void *live[8];
+    unsigned got = slab_take(0, new_class, live, 8);
+    ASSERT_GIVING_DIES(old_class, live[got - 1], "hakmem: double free: free(",
+                       "its slab given back since");
+    slab_give(new_class, live, got);
+}
+
+/* Shard: not a reason to die, but to look elsewhere. */
+static void test_wrong_shard_goes_home(void **state) {
+    (void)state;
+    unsigned class = class_of(896);
+    void *mine = take(0, class);
+    struct span *span = span_of(mine);
+    void *theirs = take(1, class); /* adopts the slab */
+    assert_ptr_equal(span_of(theirs), span);
+    assert_int_equal(span->shard, 1);
+    void *both[] = {mine, theirs};
+    slab_give(class, both, 2);
+    assert_int_equal(slab_stats(class).taken, slab_stats(class).given);
+}
+
+static void test_dies_of_foreign_pointer(void **state) {
+    (void)state;
+    unsigned class = class_of(64);
+    ASSERT_GIVING_DIES(class, (char *)&seed + 1, "hakmem: misaligned pointer: free(");
+    static _Alignas(16) char foreign[64];
+    ASSERT_GIVING_DIES(class, foreign, "hakmem: ");
+}
+
+/* --- reclaiming: what nobody vouches for ------------------------------------------------------ */
+
+static void test_reclaim_steps_over_bad_ones(void **state) {
+    (void)state;
+    unsigned class = class_of(320);
+    void *keeper = take(0, class);
+    char *good = take(0, class);
+    void *freed = take(0, class);
+    give(class, freed);
+    static _Alignas(16) char foreign[64];
+    uint64_t given = slab_stats(class).given;
+    void *blocks[] = {foreign, freed, good + 16, NULL, good, foreign, good};
+    slab_reclaim(class, blocks, sizeof blocks / sizeof blocks[0]);
+    assert_int_equal(slab_stats(class).given, given + 1);
+    give(class, keeper);
+    assert_int_equal(slab_stats(class).taken, slab_stats(class).given);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ascending),
+        cmocka_unit_test(test_fullest_slab),
+        cmocka_unit_test(test_adopts_sparse),
+        cmocka_unit_test(test_mixed_batch),
+        cmocka_unit_test(test_retired_slab),
+        cmocka_unit_test(test_dies_of_interior_pointer),
+        cmocka_unit_test(test_dies_behind_the_last_block),
+        cmocka_unit_test(test_dies_of_second_free),
+        cmocka_unit_test(test_dies_of_block_never_taken),
+        cmocka_unit_test(test_dies_of_wrong_class),
+        cmocka_unit_test(test_wrong_shard_goes_home),
+        cmocka_unit_test(test_dies_of_foreign_pointer),
+        cmocka_unit_test(test_reclaim_steps_over_bad_ones),
+        cmocka_unit_test(test_random_batches),
+        cmocka_unit_test(test_out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}
