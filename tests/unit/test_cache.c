@@ -1,0 +1,347 @@
+/* Bins: how they grow and shrink, law 5 (what threads hold is bounded) and law 6
+ * (foreign blocks go home). Run once a profile: unit_cache PROFILE. */
+#include "support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "os/options.h"
+#include "threads.h"
+
+enum { THREADS = 5, BLOCKS = 3000, OPERATIONS = 100000, FOREIGN_MAX = 31 };
+
+static const char *profile_name;
+static uint64_t seed = 1;
+
+static int start(void **state) {
+    (void)state;
+    char options[64];
+    snprintf(options, sizeof options, "shards=3,profile=%s", profile_name);
+    start_layers(options, GIB);
+    return 0;
+}
+
+static unsigned capacity_of(const struct thread *thread, unsigned class) {
+    return thread->infos[class].capacity;
+}
+
+/* As many blocks of a class as the profile lets a bin hold. */
+static unsigned capacity_most(unsigned class) {
+    const struct hak_profile *profile = options_profile();
+    size_t fits = profile->cache_class_bytes / class_size(class);
+    return (unsigned)hak_clamp(fits, (size_t)1, (size_t)profile->cache_class_blocks - 1);
+}
+
+/* --- random use of several threads ------------------------------------------------------- */
+
+static struct thread *threads[THREADS];
+static void *blocks[BLOCKS];
+
+static unsigned random_class(void) {
+    /* Small ones mostly; but all of them. */
+    size_t most = random_below(&seed, 4) == 0 ? CLASS_SIZE_MAX : 4096;
+    return class_of(1 + random_below(&seed, most >> random_below(&seed, 8)));
+}
+
+static void random_operation(void) {
+    struct thread *thread = threads[random_below(&seed, THREADS)];
+    /* Half of the slots stay with one thread: it finds its own blocks again. */
+    size_t slot = random_below(&seed, BLOCKS);
+    if (slot < BLOCKS / 2)
+        thread = threads[slot % THREADS];
+    if (blocks[slot] == NULL) {
+        blocks[slot] = thread_malloc(thread, random_class());
+        assert_non_null(blocks[slot]);
+    } else {
+        thread_free(thread, blocks[slot]);
+        blocks[slot] = NULL;
+    }
+    assert_true(thread->limit_bytes <= registry_budget_bytes());
+}
+
+static void replace_thread(size_t i) {
+    thread_end(threads[i]);
+    threads[i] = registry_add();
+    assert_non_null(threads[i]);
+}
+
+static void test_random_use(void **state) {
+    (void)state;
+    memset(blocks, 0, sizeof blocks);
+    for (size_t i = 0; i < THREADS; i++)
+        threads[i] = registry_add();
+    for (int i = 0; i < OPERATIONS; i++) {
+        random_operation();
+        if (i % 1000 == 0) {
+            for (size_t t = 0; t < THREADS; t++)
+                assert_thread_is_sound(threads[t]);
+            assert_all_accounted_for(threads, THREADS);
+        }
+        if (i % 5000 == 4999)
+            replace_thread(random_below(&seed, THREADS));
+    }
+    for (size_t slot = 0; slot < BLOCKS; slot++) {
+        if (blocks[slot] != NULL)
+            thread_free(threads[slot % THREADS], blocks[slot]);
+        blocks[slot] = NULL;
+    }
+    for (size_t t = 0; t < THREADS; t++)
+        thread_end(threads[t]);
+    assert_all_accounted_for(NULL, 0);
+}
+
+/* --- bins of the own row ------------------------------------------------------------------- */
+
+/* Misses make a bin grow up to what the profile allows, in use from both ends. */
+static void test_bins_grow(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    unsigned class = class_of(64);
+    assert_int_equal(capacity_of(thread, class), 0);
+    unsigned before = 0;
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = thread_malloc(thread, class);
+        assert_true(capacity_of(thread, class) >= before);
+        before = capacity_of(thread, class);
+    }
+    assert_int_equal(before, capacity_most(class));
+    uint64_t given = slab_stats(class).given;
+    for (int i = 0; i < BLOCKS; i++)
+        thread_free(thread, blocks[i]);
+    assert_int_equal(blocks_held(class), 0);
+    assert_true(slab_stats(class).given > given);
+    assert_in_range(own_count(thread, class), 1, capacity_most(class));
+    assert_thread_is_sound(thread);
+    thread_end(thread);
+}
+
+/* What was freed last is handed out first. */
+static void test_last_in_first_out(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    unsigned class = class_of(200);
+    void *first = thread_malloc(thread, class);
+    void *second = thread_malloc(thread, class);
+    thread_free(thread, first);
+    thread_free(thread, second);
+    assert_ptr_equal(thread_malloc(thread, class), second);
+    assert_ptr_equal(thread_malloc(thread, class), first);
+    thread_free(thread, first);
+    thread_free(thread, second);
+    thread_end(thread);
+}
+
+/* A flush sends home the older half: what is hot stays. */
+static void test_flush_keeps_the_newest(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    unsigned class = class_of(64);
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = thread_malloc(thread, class);
+    for (int i = 0; i < BLOCKS; i++) {
+        thread_free(thread, blocks[i]);
+        assert_ptr_equal(*bin_top(own_bin(thread, class)), blocks[i]);
+    }
+    thread_end(thread);
+}
+
+/* Bins that are not used make room for those that are. */
+static void test_idle_bins_shrink(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    /* Every class in turn, each until its bin is as large as it gets. */
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
+        unsigned count = hak_min(4 * capacity_most(class), (unsigned)BLOCKS);
+        for (unsigned i = 0; i < count; i++)
+            blocks[i] = thread_malloc(thread, class);
+        for (unsigned i = 0; i < count; i++)
+            thread_free(thread, blocks[i]);
+        assert_true(thread->limit_bytes <= registry_budget_bytes());
+    }
+    assert_thread_is_sound(thread);
+    unsigned shrunk = 0;
+    for (unsigned class = 1; class < CLASS_COUNT; ++class)
+        shrunk += capacity_of(thread, class) < capacity_most(class);
+    assert_true(shrunk > 0);
+    struct thread *const all[] = {thread};
+    assert_all_accounted_for(all, 1);
+    thread_end(thread);
+}
+
+/* --- the budget ------------------------------------------------------------------------------ */
+
+static void miss_often(struct thread *thread, unsigned class, unsigned bursts) {
+    for (unsigned burst = 0; burst < bursts; burst++) {
+        for (int i = 0; i < 600; i++)
+            blocks[i] = thread_malloc(thread, class);
+        for (int i = 0; i < 600; i++)
+            thread_free(thread, blocks[i]);
+    }
+}
+
+/* More threads: a smaller share for each, kept to by the next misses. */
+static void test_budget_follows_threads(void **state) {
+    (void)state;
+    enum { MORE = 150, CLASSES = 40 };
+    static struct thread *more[MORE];
+    struct thread *thread = registry_add();
+    for (unsigned class = 1; class <= CLASSES; ++class)
+        miss_often(thread, class, 2);
+    size_t alone = registry_budget_bytes();
+    size_t used_alone = thread->limit_bytes;
+    for (int i = 0; i < MORE; i++) {
+        more[i] = registry_add();
+        assert_non_null(more[i]);
+    }
+    size_t shared = registry_budget_bytes();
+    const struct hak_profile *profile = options_profile();
+    assert_in_range(shared, profile->cache_thread_min_bytes, profile->cache_thread_max_bytes);
+    assert_true(shared < alone && shared < used_alone);
+    assert_true(shared == profile->cache_thread_min_bytes ||
+                shared * (MORE + 1) <= profile->cache_total_bytes);
+    for (int turn = 0; turn < 12; turn++) {
+        for (unsigned class = 1; class <= CLASSES; ++class)
+            miss_often(thread, class, 1);
+    }
+    assert_true(thread->limit_bytes <= shared);
+    assert_thread_is_sound(thread);
+    for (int i = 0; i < MORE; i++)
+        thread_end(more[i]);
+    assert_int_equal(registry_budget_bytes(), alone);
+    thread_end(thread);
+}
+
+/* --- foreign blocks ----------------------------------------------------------------------------- */
+
+/* Law 6: they are never handed out by the thread that freed them, and go home in
+ * one batch when their bin is full. */
+static void test_foreign_blocks_go_home(void **state) {
+    (void)state;
+    struct thread *giver = registry_add();
+    struct thread *taker = registry_add();
+    assert_int_not_equal(giver->shard, taker->shard);
+    unsigned class = class_of(96);
+    size_t fits = options_profile()->cache_class_bytes / class_size(class);
+    unsigned capacity = (unsigned)hak_min(fits, (size_t)FOREIGN_MAX);
+    /* So much of a slab that the taker's shard will not adopt it. */
+    unsigned most = size_classes[class].capacity * 9u / 10;
+    for (unsigned i = 0; i < most; i++)
+        blocks[i] = thread_malloc(giver, class);
+    uint64_t given = slab_stats(class).given;
+    for (unsigned i = 0; i < capacity; i++)
+        thread_free(taker, blocks[i]);
+    assert_int_equal(slab_stats(class).given, given);
+    assert_int_equal(blocks_cached(taker, class), capacity);
+    assert_int_equal(own_count(taker, class), 0);
+    void *own = thread_malloc(taker, class);
+    assert_int_equal(entry_row(window_entry(own)), taker->shard);
+    assert_int_equal(blocks_cached(taker, class) - own_count(taker, class), capacity);
+    thread_free(taker, blocks[capacity]);
+    assert_int_equal(slab_stats(class).given, given + capacity);
+    thread_free(taker, own);
+    for (unsigned i = capacity + 1; i < most; i++)
+        thread_free(giver, blocks[i]);
+    assert_thread_is_sound(taker);
+    thread_end(giver);
+    thread_end(taker);
+    assert_all_accounted_for(NULL, 0);
+}
+
+/* --- what modes rely on ---------------------------------------------------------------------------- */
+
+/* Any thread may close a bin; the owner's next free finds it so and opens it again. */
+static void test_closed_bin_opens_again(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    unsigned class = class_of(32);
+    void *block = thread_malloc(thread, class);
+    bin_set_limit(own_bin(thread, class), NULL);
+    uint32_t slow_calls = thread->slow_calls;
+    thread_free(thread, block);
+    assert_int_equal(thread->slow_calls, slow_calls + 1);
+    assert_ptr_equal(bin_limit(own_bin(thread, class)),
+                     thread->infos[class].base + capacity_of(thread, class));
+    assert_ptr_equal(thread_malloc(thread, class), block);
+    thread_free(thread, block);
+    thread_end(thread);
+}
+
+static void test_shared_row_is_closed(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < BIN_COUNT; i++) {
+        const struct bin *bin = &cache_closed_row.bins[i];
+        assert_null(*bin_top(bin));
+        assert_true(bin_top(bin) >= bin_limit(bin));
+    }
+}
+
+static void test_zeroed(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    unsigned class = class_of(2048);
+    unsigned char *kept[BLOCKS / 4];
+    unsigned known = 0;
+    slab_trim();
+    span_purge_all();
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        bool is_zero;
+        kept[i] = cache_take_zeroed(thread, class, &is_zero);
+        assert_non_null(kept[i]);
+        known += is_zero;
+        for (size_t at = 0; is_zero && at < class_size(class); at++)
+            assert_int_equal(kept[i][at], 0);
+        kept[i][0] = kept[i][class_size(class) - 1] = 1;
+        if (random_below(&seed, 2) == 0) {
+            cache_give(thread, window_entry(kept[i]), kept[i]);
+            kept[i] = NULL;
+        }
+    }
+    assert_true(known > 0);
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        if (kept[i] != NULL)
+            cache_give(thread, window_entry(kept[i]), kept[i]);
+    }
+    thread_end(thread);
+    assert_all_accounted_for(NULL, 0);
+}
+
+/* --- out of memory ------------------------------------------------------------------------------------ */
+
+static void test_out_of_memory(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    unsigned class = class_of(100000);
+    size_t count = 0;
+    refuse_kind(OS_CALL_KINDS);
+    while (count < BLOCKS && (blocks[count] = thread_malloc(thread, class)) != NULL)
+        count++;
+    assert_true(count < BLOCKS);
+    assert_thread_is_sound(thread);
+    for (size_t i = 0; i < count; i++)
+        thread_free(thread, blocks[i]);
+    assert_thread_is_sound(thread);
+    allow_all();
+    void *block = thread_malloc(thread, class);
+    assert_non_null(block);
+    thread_free(thread, block);
+    thread_end(thread);
+    assert_all_accounted_for(NULL, 0);
+}
+
+int main(int count, char **arguments) {
+    profile_name = count > 1 ? arguments[1] : "balanced";
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bins_grow),
+        cmocka_unit_test(test_last_in_first_out),
+        cmocka_unit_test(test_flush_keeps_the_newest),
+        cmocka_unit_test(test_idle_bins_shrink),
+        cmocka_unit_test(test_budget_follows_threads),
+        cmocka_unit_test(test_foreign_blocks_go_home),
+        cmocka_unit_test(test_closed_bin_opens_again),
+        cmocka_unit_test(test_shared_row_is_closed),
+        cmocka_unit_test(test_zeroed),
+        cmocka_unit_test(test_random_use),
+        cmocka_unit_test(test_out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}

@@ -1,0 +1,213 @@
+/* The registry of threads: which shard a thread gets, what becomes of the ended,
+ * and of those that a fork left behind. And the mode that counts each call, whose
+ * counts stay with the registry. */
+#include "support.h"
+
+#include "modes/exact.h"
+#include "modes/watch.h"
+#include "os/options.h"
+#include "threads.h"
+
+enum { SHARDS = 4, BLOCKS = 200 };
+
+static int start(void **state) {
+    (void)state;
+    start_layers("shards=4", GIB);
+    return 0;
+}
+
+static void test_emptiest_shard(void **state) {
+    (void)state;
+    struct thread *threads[3 * SHARDS];
+    unsigned per_shard[SHARDS] = {0};
+    for (unsigned i = 0; i < 3 * SHARDS; i++) {
+        threads[i] = registry_add();
+        per_shard[threads[i]->shard]++;
+        assert_int_equal(registry_count(), i + 1);
+        for (unsigned shard = 0; shard < SHARDS; shard++)
+            assert_in_range(per_shard[shard], i / SHARDS, i / SHARDS + 1);
+    }
+    unsigned left = threads[5]->shard;
+    thread_end(threads[5]);
+    threads[5] = registry_add();
+    assert_int_equal(threads[5]->shard, left);
+    for (unsigned i = 0; i < 3 * SHARDS; i++)
+        thread_end(threads[i]);
+    assert_int_equal(registry_count(), 0);
+}
+
+/* What an ended thread leaves, the next one takes over, all bins empty. */
+static void test_structures_are_reused(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    for (unsigned class = 1; class < CLASS_COUNT; class += 7)
+        thread_free(thread, thread_malloc(thread, class));
+    thread_end(thread);
+    struct thread *next = registry_add();
+    assert_ptr_equal(next, thread);
+    assert_int_equal(next->limit_bytes, 0);
+    assert_thread_is_sound(next);
+    thread_end(next);
+}
+
+static void test_no_memory_for_a_thread(void **state) {
+    (void)state;
+    struct thread *hoard[64];
+    unsigned count = 0;
+    refuse_kind(OS_CALL_KINDS);
+    while (count < 64 && (hoard[count] = registry_add()) != NULL)
+        count++;
+    assert_true(count < 64);
+    assert_int_equal(registry_count(), count);
+    allow_all();
+    hoard[count] = registry_add();
+    assert_non_null(hoard[count++]);
+    while (count != 0)
+        thread_end(hoard[--count]);
+}
+
+/* --- after a fork ------------------------------------------------------------------------ */
+
+static size_t lost_blocks(unsigned class) {
+    struct class_stats stats = slab_stats(class);
+    return stats.taken - stats.given - blocks_held(class);
+}
+
+static void use(struct thread *thread, unsigned class) {
+    void *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = thread_malloc(thread, class);
+    for (int i = 0; i < BLOCKS; i++)
+        thread_free(thread, blocks[i]);
+}
+
+/* The bins of threads that are gone are reclaimed, one thread a call. */
+static void test_orphans_are_reclaimed(void **state) {
+    (void)state;
+    unsigned class = class_of(144);
+    struct thread *threads[3];
+    for (int i = 0; i < 3; i++)
+        threads[i] = registry_add();
+    void *foreign = thread_malloc(threads[1], class);
+    use(threads[0], class);
+    use(threads[1], class);
+    use(threads[2], class);
+    thread_free(threads[2], foreign);
+    size_t cached = blocks_cached(threads[0], class);
+    assert_true(lost_blocks(class) > cached);
+    registry_orphan_all_but(threads[0]);
+    assert_int_equal(registry_count(), 1);
+    registry_reclaim();
+    registry_reclaim();
+    registry_reclaim();
+    assert_int_equal(lost_blocks(class), cached);
+    assert_thread_is_sound(threads[0]);
+    thread_end(threads[0]);
+    assert_int_equal(lost_blocks(class), 0);
+}
+
+/* A bin that was copied while its owner worked on it: nothing of it is believed. */
+static void test_torn_bins(void **state) {
+    (void)state;
+    unsigned class = class_of(176);
+    struct thread *gone = registry_add();
+    use(gone, class);
+    use(gone, class_of(208));
+    void *live = thread_malloc(gone, class);
+    struct bin_info *info = &gone->infos[class];
+    struct bin *bin = own_bin(gone, class);
+    /* A block that the program has; one twice; a pointer to anywhere. */
+    info->base[1] = live;
+    info->base[2] = info->base[3];
+    static int anywhere;
+    info->base[4] = &anywhere;
+    bin_set_top(bin, info->base + 6);
+    /* A top that is not in the bin at all. */
+    own_bin(gone, class_of(208))->top += 1000;
+    uint64_t given = slab_stats(class).given;
+    registry_orphan_all_but(NULL);
+    registry_reclaim();
+    /* live was in use: its free cannot be told from a real one. The others: 3, 5, 6. */
+    assert_int_equal(slab_stats(class).given, given + 4);
+    assert_int_equal(registry_count(), 0);
+}
+
+/* --- every thread that there is or was ------------------------------------------------------ */
+
+static void count_thread(const struct thread *thread, void *context) {
+    (void)thread;
+    ++*(unsigned *)context;
+}
+
+static void test_visit(void **state) {
+    (void)state;
+    unsigned before = 0, after = 0;
+    registry_visit(count_thread, &before);
+    struct thread *threads[100];
+    for (int i = 0; i < 100; i++)
+        threads[i] = registry_add();
+    registry_visit(count_thread, &after);
+    assert_in_range(after, hak_max(before, 100u), before + 100);
+    for (int i = 0; i < 100; i++)
+        thread_end(threads[i]);
+    unsigned ended = 0;
+    registry_visit(count_thread, &ended);
+    assert_int_equal(ended, after);
+}
+
+/* --- exact statistics -------------------------------------------------------------------------- */
+
+static void test_exact(void **state) {
+    (void)state;
+    struct thread *plain = registry_add();
+    watch_begin(plain);
+    assert_false(watch_is_on(plain));
+    assert_ptr_equal(watch_shown_row(plain), plain->own);
+    assert_ptr_equal(watch_shown_cache(plain), &plain->cache);
+    hak_options.stats = STATS_EXACT;
+    struct thread *watched = registry_add();
+    watch_begin(watched);
+    assert_true(watch_is_on(watched));
+    assert_ptr_equal(watch_shown_row(watched), &cache_closed_row);
+    /* What it shows is full and empty, and leads to the thread. */
+    const struct cache *shown = watch_shown_cache(watched);
+    assert_ptr_equal(shown->thread, watched);
+    for (unsigned row = 0; row < ROW_COUNT; row++) {
+        for (unsigned bin = 0; bin < BIN_COUNT; bin++)
+            assert_true(bin_top(&shown->rows[row].bins[bin]) >=
+                        bin_limit(&shown->rows[row].bins[bin]));
+    }
+    for (unsigned i = 0; i < 10; i++)
+        watch_saw_take(watched, 3, 40 + i);
+    watch_saw_give(watched, 3);
+    watch_saw_take(watched, BIN_LARGE, 5000000);
+    thread_end(watched);
+    struct thread *next = registry_add();
+    assert_ptr_equal(next, watched);
+    watch_begin(next);
+    watch_saw_take(next, 3, 1);
+    static struct exact_totals totals;
+    exact_sum(&totals);
+    assert_int_equal(totals.takes[3], 11);
+    assert_int_equal(totals.gives[3], 1);
+    assert_int_equal(totals.asked_bytes[3], 445 + 1);
+    assert_int_equal(totals.takes[BIN_LARGE], 1);
+    assert_int_equal(totals.asked_bytes[BIN_LARGE], 5000000);
+    assert_int_equal(totals.takes[4], 0);
+    hak_options.stats = STATS_OFF;
+    thread_end(next);
+    thread_end(plain);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_emptiest_shard),
+        cmocka_unit_test(test_structures_are_reused),
+        cmocka_unit_test(test_no_memory_for_a_thread),
+        cmocka_unit_test(test_visit),
+        cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_orphans_are_reclaimed),
+        cmocka_unit_test(test_torn_bins),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}

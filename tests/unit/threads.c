@@ -1,0 +1,140 @@
+#include "threads.h"
+
+#include "support.h"
+
+#include "base/bits.h"
+#include "os/options.h"
+
+enum { MAP_BLOCKS = 1 << 26 /* 1 GiB of window in steps of 16 bytes */, FOREIGN_MAX = 31 };
+
+static uint64_t is_held[MAP_BLOCKS / WORD_BITS];
+static size_t held_by_class[CLASS_COUNT];
+
+static size_t place_of(const void *block) {
+    size_t place = (size_t)((const char *)block - window_super_address(0)) / 16;
+    assert_true(place < MAP_BLOCKS);
+    return place;
+}
+
+void *thread_malloc(struct thread *thread, unsigned class) {
+    struct bin *bin = own_bin(thread, class);
+    void **top = bin_top(bin);
+    void *block = *top;
+    if (block == NULL) {
+        block = cache_take(thread, class);
+        cache_tick(thread);
+    } else {
+        bin_set_top(bin, top - 1);
+    }
+    if (block == NULL)
+        return NULL;
+    assert_false(bitmap_get(is_held, place_of(block)));
+    assert_int_equal(entry_bin(window_entry(block)), class);
+    bitmap_set(is_held, place_of(block));
+    held_by_class[class]++;
+    return block;
+}
+
+void thread_free(struct thread *thread, void *block) {
+    uint16_t entry = window_entry(block);
+    assert_true(bitmap_get(is_held, place_of(block)));
+    bitmap_clear(is_held, place_of(block));
+    held_by_class[entry_bin(entry)]--;
+    struct bin *bin = (struct bin *)(void *)((char *)&thread->cache + entry);
+    void **top = bin_top(bin);
+    if (top >= bin_limit(bin)) {
+        cache_give(thread, entry, block);
+        cache_tick(thread);
+        return;
+    }
+    top[1] = block;
+    bin_set_top(bin, top + 1);
+}
+
+size_t blocks_held(unsigned class) { return held_by_class[class]; }
+
+struct bin *own_bin(struct thread *thread, unsigned class) { return &thread->own->bins[class]; }
+
+unsigned own_count(struct thread *thread, unsigned class) {
+    void **base = thread->infos[class].base;
+    return base == NULL ? 0 : (unsigned)(bin_top(own_bin(thread, class)) - base);
+}
+
+/* --- what must hold -------------------------------------------------------------------- */
+
+/* Bytes that an own bin may hold. */
+static size_t sound_own_bin(struct thread *thread, unsigned class) {
+    const struct bin_info *info = &thread->infos[class];
+    struct bin *bin = own_bin(thread, class);
+    if (info->base == NULL) {
+        assert_ptr_equal(bin_top(bin), cache_no_block);
+        assert_null(bin_limit(bin));
+        return 0;
+    }
+    assert_null(info->base[0]);
+    assert_in_range(info->capacity, 1, ((unsigned)SLOT_ARRAY_MIN << info->kind) - 1);
+    assert_in_range(own_count(thread, class), 0, info->capacity);
+    assert_true(bin_limit(bin) == NULL || bin_limit(bin) == info->base + info->capacity);
+    for (unsigned i = 1; i <= own_count(thread, class); i++)
+        assert_false(bitmap_get(is_held, place_of(info->base[i])));
+    return info->capacity * class_size(class);
+}
+
+static unsigned foreign_count(const struct bin *bin) {
+    unsigned count = 0;
+    for (void **at = bin_top(bin); at != NULL && *at != NULL; at--)
+        count++;
+    return count;
+}
+
+static size_t sound_foreign_bin(const struct bin *bin, unsigned class) {
+    if (bin_top(bin) == NULL) {
+        assert_null(bin_limit(bin));
+        return 0;
+    }
+    size_t fits = options_profile()->cache_class_bytes / class_size(class);
+    size_t capacity = hak_clamp(fits, (size_t)1, (size_t)FOREIGN_MAX);
+    assert_in_range(foreign_count(bin), 0, capacity);
+    assert_ptr_equal(bin_top(bin) - foreign_count(bin) + capacity, bin_limit(bin));
+    return capacity * class_size(class);
+}
+
+void assert_thread_is_sound(struct thread *thread) {
+    size_t limit_bytes = 0;
+    for (unsigned row = 0; row < ROW_COUNT; row++) {
+        for (unsigned class = 1; class < CLASS_COUNT; ++class) {
+            struct bin *bin = &thread->cache.rows[row].bins[class];
+            if (&thread->cache.rows[row] == thread->own)
+                limit_bytes += sound_own_bin(thread, class);
+            else
+                limit_bytes += sound_foreign_bin(bin, class);
+        }
+        assert_null(bin_limit(&thread->cache.rows[row].bins[BIN_NONE]));
+        assert_null(bin_limit(&thread->cache.rows[row].bins[BIN_LARGE]));
+    }
+    assert_int_equal(thread->limit_bytes, limit_bytes);
+}
+
+size_t blocks_cached(struct thread *thread, unsigned class) {
+    size_t count = own_count(thread, class);
+    for (unsigned row = 0; row < ROW_COUNT; row++) {
+        if (&thread->cache.rows[row] != thread->own)
+            count += foreign_count(&thread->cache.rows[row].bins[class]);
+    }
+    return count;
+}
+
+void assert_all_accounted_for(struct thread *const *threads, size_t count) {
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
+        size_t known = blocks_held(class);
+        for (size_t i = 0; i < count; i++)
+            known += blocks_cached(threads[i], class);
+        struct class_stats stats = slab_stats(class);
+        assert_int_equal(stats.taken - stats.given, known);
+    }
+}
+
+void thread_end(struct thread *thread) {
+    cache_flush(thread);
+    registry_remove(thread);
+}
