@@ -41,9 +41,11 @@ target_link_options(
   hakmem_shared
   PRIVATE
     -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,-z,text
-    -Wl,--as-needed -Wl,--hash-style=gnu -Wl,--exclude-libs,ALL -static-libgcc
-    # A sanitizer's run-time library is in the program, not in this library.
-    $<$<STREQUAL:${HAKMEM_SANITIZE},>:-Wl,--no-undefined>)
+    -Wl,--as-needed -Wl,--hash-style=gnu -Wl,--exclude-libs,ALL -static-libgcc)
+# A sanitizer's run-time library is in the program, not in this library.
+if(NOT HAKMEM_SANITIZE)
+  target_link_options(hakmem_shared PRIVATE -Wl,--no-undefined)
+endif()
 hakmem_sanitize(hakmem_shared)
 
 # The static library is one relocatable object in which all that is not interface has been made

@@ -35,6 +35,15 @@
 #define GIB ((size_t)1 << 30)
 #define TIB ((size_t)1 << 40)
 
+/* ThreadSanitizer lets programs have only some ranges of addresses. */
+#if defined(__SANITIZE_THREAD__)
+#define HAK_TSAN 1
+#elif defined(__has_feature)
+#define HAK_TSAN __has_feature(thread_sanitizer)
+#else
+#define HAK_TSAN 0
+#endif
+
 #if HAK_DEBUG
 #define hak_assert(condition)                                                                      \
     ((condition) ? (void)0 : hak_assert_failed(#condition, __FILE__, __LINE__))
