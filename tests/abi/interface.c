@@ -16,31 +16,21 @@ struct slot {
     bool glibc_has_it; /* Debian 12's glibc, among the names that programs link to */
 };
 
-#define SLOT(name, glibc_has_it) {#name, (void **)&api.name, glibc_has_it}
+#define SLOT(name, glibc_has_it)                                                                   \
+    { #name, (void **)&api.name, glibc_has_it }
 
 static const struct slot slots[] = {
-    SLOT(malloc, true),
-    SLOT(calloc, true),
-    SLOT(realloc, true),
-    SLOT(reallocarray, true),
-    SLOT(free, true),
-    SLOT(cfree, false),
-    SLOT(memalign, true),
-    SLOT(aligned_alloc, true),
-    SLOT(posix_memalign, true),
-    SLOT(valloc, true),
-    SLOT(pvalloc, true),
-    SLOT(malloc_usable_size, true),
-    SLOT(malloc_trim, true),
-    SLOT(mallopt, true),
-    SLOT(mallinfo, true),
-    SLOT(mallinfo2, true),
-    SLOT(malloc_info, true),
-    SLOT(malloc_stats, true),
-    SLOT(free_sized, false),
-    SLOT(free_aligned_sized, false),
-    SLOT(sdallocx, false),
-    SLOT(nallocx, false),
+    SLOT(malloc, true),         SLOT(calloc, true),
+    SLOT(realloc, true),        SLOT(reallocarray, true),
+    SLOT(free, true),           SLOT(cfree, false),
+    SLOT(memalign, true),       SLOT(aligned_alloc, true),
+    SLOT(posix_memalign, true), SLOT(valloc, true),
+    SLOT(pvalloc, true),        SLOT(malloc_usable_size, true),
+    SLOT(malloc_trim, true),    SLOT(mallopt, true),
+    SLOT(mallinfo, true),       SLOT(mallinfo2, true),
+    SLOT(malloc_info, true),    SLOT(malloc_stats, true),
+    SLOT(free_sized, false),    SLOT(free_aligned_sized, false),
+    SLOT(sdallocx, false),      SLOT(nallocx, false),
 };
 
 bool abi_is_glibc(void) { return strcmp(mode, "glibc") == 0; }
@@ -91,7 +81,8 @@ int abi_main(int argc, char **argv, const struct abi_test *tests, size_t count) 
             printf("left out of glibc: %s: %s\n", tests[i].name, tests[i].except);
             continue;
         }
-        chosen[chosen_count++] = (struct CMUnitTest){.name = tests[i].name, .test_func = tests[i].run};
+        chosen[chosen_count++] =
+            (struct CMUnitTest){.name = tests[i].name, .test_func = tests[i].run};
     }
     return _cmocka_run_group_tests(mode, chosen, chosen_count, NULL, NULL);
 }

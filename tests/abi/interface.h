@@ -16,12 +16,12 @@
 #ifndef TESTS_ABI_INTERFACE_H
 #define TESTS_ABI_INTERFACE_H
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <setjmp.h>
 
 #include <cmocka.h>
 

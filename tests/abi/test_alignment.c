@@ -164,6 +164,4 @@ static const struct abi_test tests[] = {
     {"aligned blocks cost their size", aligned_blocks_cost_their_size, NULL},
 };
 
-int main(int argc, char **argv) {
-    return abi_main(argc, argv, tests, TEST_COUNT_OF(tests));
-}
+int main(int argc, char **argv) { return abi_main(argc, argv, tests, TEST_COUNT_OF(tests)); }

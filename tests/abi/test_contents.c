@@ -10,8 +10,8 @@
 /* Sizes on both sides of every border inside an allocator: class steps, the
  * small limit, slabs of 64 KiB, SuperSlabs of 2 MiB. */
 static const size_t border_sizes[] = {
-    1,     15,    16,    17,     100,    127,    128,    129,       1000,       1024,
-    1025,  4095,  4096,  4097,   32767,  32768,  32769,  65535,     65536,      65537,
+    1,     15,     16,     17,     100,    127,     128,           129,     1000,          1024,
+    1025,  4095,   4096,   4097,   32767,  32768,   32769,         65535,   65536,         65537,
     98304, 262144, 262145, 524288, 524289, 1 << 20, (1 << 20) + 1, 2 << 20, (2 << 20) + 1, 9 << 20,
 };
 
@@ -223,8 +223,8 @@ static void *churn(void *argument) {
         unsigned scale = (unsigned)(set->random >> 20) % 100;
         size_t limit = scale < 80 ? 1040 : scale < 97 ? 32 * KIB : 800 * KIB;
         slots[i].size = (set->random >> 32) % limit;
-        slots[i].block = (set->random >> 10) % 8 == 0 ? api.calloc(1, slots[i].size)
-                                                     : api.malloc(slots[i].size);
+        slots[i].block =
+            (set->random >> 10) % 8 == 0 ? api.calloc(1, slots[i].size) : api.malloc(slots[i].size);
         if (slots[i].block == NULL) {
             set->intact = false;
             continue;
@@ -262,6 +262,4 @@ static const struct abi_test tests[] = {
     {"live blocks do not overlap", live_blocks_do_not_overlap, NULL},
 };
 
-int main(int argc, char **argv) {
-    return abi_main(argc, argv, tests, TEST_COUNT_OF(tests));
-}
+int main(int argc, char **argv) { return abi_main(argc, argv, tests, TEST_COUNT_OF(tests)); }

@@ -28,13 +28,13 @@ static const size_t impossible_sizes[] = {
 };
 
 /* Every element on its own: an int, so that nothing is converted on the way. */
-#define assert_fails_with_enomem(call)       \
-    do {                                     \
-        errno = 0;                           \
-        void *result_ = (call);              \
-        int errno_ = errno;                  \
-        assert_null(result_);                \
-        assert_int_equal(errno_, ENOMEM);    \
+#define assert_fails_with_enomem(call)                                                             \
+    do {                                                                                           \
+        errno = 0;                                                                                 \
+        void *result_ = (call);                                                                    \
+        int errno_ = errno;                                                                        \
+        assert_null(result_);                                                                      \
+        assert_int_equal(errno_, ENOMEM);                                                          \
     } while (0)
 
 static void impossible_sizes_are_enomem(void **state) {
@@ -99,8 +99,9 @@ static void failed_realloc_keeps_the_block(void **state) {
 
 static void posix_memalign_bad_alignment(void **state) {
     (void)state;
-    static const size_t alignments[] = {0, 1, 2, 3, 4, 5, 7, 9, 12, 24, 40, 48, 100, 4095, 4097,
-                                        SIZE_MAX, SIZE_MAX / 2, SIZE_MAX - 7};
+    static const size_t alignments[] = {
+        0,           1, 2, 3, 4, 5, 7, 9, 12, 24, 40, 48, 100, 4095, 4097, SIZE_MAX, SIZE_MAX / 2,
+        SIZE_MAX - 7};
     for (size_t i = 0; i < TEST_COUNT_OF(alignments); i++) {
         void *result = &result;
         errno = EDOM;
@@ -153,8 +154,8 @@ static void posix_memalign_size_zero(void **state) {
 
 static void aligned_alloc_bad_alignment(void **state) {
     (void)state;
-    static const size_t alignments[] = {0, 3, 5, 6, 12, 24, 48, 100, 4095, 4097, SIZE_MAX,
-                                        SIZE_MAX / 2};
+    static const size_t alignments[] = {0,  3,   5,    6,    12,       24,
+                                        48, 100, 4095, 4097, SIZE_MAX, SIZE_MAX / 2};
     for (size_t i = 0; i < TEST_COUNT_OF(alignments); i++) {
         errno = 0;
         void *block = api.aligned_alloc(alignments[i], 128);
@@ -165,10 +166,9 @@ static void aligned_alloc_bad_alignment(void **state) {
 
 static void memalign_rounds_the_alignment_up(void **state) {
     (void)state;
-    static const size_t rounded[][2] = {{0, 16},     {1, 16},     {3, 16},       {8, 16},
-                                        {17, 32},    {24, 32},    {33, 64},      {48, 64},
-                                        {100, 128},  {1000, 1024}, {3000, 4096}, {4097, 8192},
-                                        {65537, 131072}};
+    static const size_t rounded[][2] = {
+        {0, 16},  {1, 16},    {3, 16},      {8, 16},      {17, 32},     {24, 32},       {33, 64},
+        {48, 64}, {100, 128}, {1000, 1024}, {3000, 4096}, {4097, 8192}, {65537, 131072}};
     for (size_t i = 0; i < TEST_COUNT_OF(rounded); i++) {
         void *blocks[20];
         for (size_t j = 0; j < TEST_COUNT_OF(blocks); j++) {
@@ -200,10 +200,18 @@ static void malloc_zero_is_unique(void **state) {
     static void *blocks[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
         switch (i % 4) {
-        case 0: blocks[i] = api.malloc(0); break;
-        case 1: blocks[i] = api.calloc(0, 8); break;
-        case 2: blocks[i] = api.realloc(NULL, 0); break;
-        default: blocks[i] = api.calloc(8, 0); break;
+        case 0:
+            blocks[i] = api.malloc(0);
+            break;
+        case 1:
+            blocks[i] = api.calloc(0, 8);
+            break;
+        case 2:
+            blocks[i] = api.realloc(NULL, 0);
+            break;
+        default:
+            blocks[i] = api.calloc(8, 0);
+            break;
         }
         assert_non_null(blocks[i]);
         assert_int_equal((uintptr_t)blocks[i] % 16, 0);
@@ -247,7 +255,8 @@ static void realloc_to_zero_frees(void **state) {
 
 static void free_keeps_errno(void **state) {
     (void)state;
-    static const size_t sizes[] = {0, 16, 100, 1024, 5000, 32768, 100000, 600000, 3 << 20, 70 << 20};
+    static const size_t sizes[] = {0,     16,     100,    1024,    5000,
+                                   32768, 100000, 600000, 3 << 20, 70 << 20};
     for (size_t round = 0; round < 50; round++) {
         for (size_t i = 0; i < TEST_COUNT_OF(sizes); i++) {
             void *blocks[8];
@@ -318,6 +327,4 @@ static const struct abi_test tests[] = {
     {"success keeps errno", success_keeps_errno, NULL},
 };
 
-int main(int argc, char **argv) {
-    return abi_main(argc, argv, tests, TEST_COUNT_OF(tests));
-}
+int main(int argc, char **argv) { return abi_main(argc, argv, tests, TEST_COUNT_OF(tests)); }

@@ -14,9 +14,11 @@
 static void mallopt_takes_all_parameters(void **state) {
     (void)state;
     static const int parameters[][2] = {
-        {M_MXFAST, 64},           {M_TRIM_THRESHOLD, 1 << 20}, {M_TOP_PAD, 1 << 16},
-        {M_MMAP_THRESHOLD, 1 << 17}, {M_MMAP_MAX, 1000},       {M_CHECK_ACTION, 1},
-        {M_PERTURB, 0},           {M_ARENA_TEST, 2},           {M_ARENA_MAX, 2},
+        {M_MXFAST, 64},       {M_TRIM_THRESHOLD, 1 << 20},
+        {M_TOP_PAD, 1 << 16}, {M_MMAP_THRESHOLD, 1 << 17},
+        {M_MMAP_MAX, 1000},   {M_CHECK_ACTION, 1},
+        {M_PERTURB, 0},       {M_ARENA_TEST, 2},
+        {M_ARENA_MAX, 2},
     };
     for (size_t i = 0; i < TEST_COUNT_OF(parameters); i++)
         assert_int_equal(api.mallopt(parameters[i][0], parameters[i][1]), 1);
@@ -195,6 +197,4 @@ static const struct abi_test tests[] = {
     {"malloc_stats writes to standard error", malloc_stats_writes_to_standard_error, NULL},
 };
 
-int main(int argc, char **argv) {
-    return abi_main(argc, argv, tests, TEST_COUNT_OF(tests));
-}
+int main(int argc, char **argv) { return abi_main(argc, argv, tests, TEST_COUNT_OF(tests)); }

@@ -40,13 +40,25 @@ std::size_t opaque(std::size_t size) {
 
 void every_operator_is_ours(void **) {
     static const char *const names[] = {
-        "_Znwm",          "_Znam",          "_ZnwmRKSt9nothrow_t",
-        "_ZnamRKSt9nothrow_t", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t",
-        "_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t",
-        "_ZdlPv",         "_ZdaPv",         "_ZdlPvm",
-        "_ZdaPvm",        "_ZdlPvRKSt9nothrow_t", "_ZdaPvRKSt9nothrow_t",
-        "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t", "_ZdlPvmSt11align_val_t",
-        "_ZdaPvmSt11align_val_t", "_ZdlPvSt11align_val_tRKSt9nothrow_t",
+        "_Znwm",
+        "_Znam",
+        "_ZnwmRKSt9nothrow_t",
+        "_ZnamRKSt9nothrow_t",
+        "_ZnwmSt11align_val_t",
+        "_ZnamSt11align_val_t",
+        "_ZnwmSt11align_val_tRKSt9nothrow_t",
+        "_ZnamSt11align_val_tRKSt9nothrow_t",
+        "_ZdlPv",
+        "_ZdaPv",
+        "_ZdlPvm",
+        "_ZdaPvm",
+        "_ZdlPvRKSt9nothrow_t",
+        "_ZdaPvRKSt9nothrow_t",
+        "_ZdlPvSt11align_val_t",
+        "_ZdaPvSt11align_val_t",
+        "_ZdlPvmSt11align_val_t",
+        "_ZdaPvmSt11align_val_t",
+        "_ZdlPvSt11align_val_tRKSt9nothrow_t",
         "_ZdaPvSt11align_val_tRKSt9nothrow_t",
     };
     for (const char *name : names) {
@@ -121,13 +133,13 @@ void delete_of_null_is_nothing(void **) {
     const std::align_val_t align{64};
     ::operator delete(null);
     ::operator delete[](null);
-    ::operator delete(null, std::size_t{10});
+    ::operator delete (null, std::size_t{10});
     ::operator delete[](null, std::size_t{10});
     ::operator delete(null, std::nothrow);
     ::operator delete[](null, std::nothrow);
     ::operator delete(null, align);
     ::operator delete[](null, align);
-    ::operator delete(null, std::size_t{10}, align);
+    ::operator delete (null, std::size_t{10}, align);
     ::operator delete[](null, std::size_t{10}, align);
     ::operator delete(null, align, std::nothrow);
     ::operator delete[](null, align, std::nothrow);
@@ -143,8 +155,7 @@ void new_of_zero_is_unique(void **) {
     ::operator delete[](two);
 }
 
-template <typename Function>
-bool throws_bad_alloc(Function function) {
+template <typename Function> bool throws_bad_alloc(Function function) {
     try {
         assert_null(function());
     } catch (const std::bad_alloc &) {
@@ -168,8 +179,8 @@ void without_a_handler_bad_alloc(void **) {
 }
 
 void alignment_that_is_no_power_of_two(void **) {
-    assert_true(throws_bad_alloc([] { return ::operator new(64, std::align_val_t{opaque(48)}); }));
-    assert_null(::operator new(64, std::align_val_t{opaque(48)}, std::nothrow));
+    assert_true(throws_bad_alloc([] { return ::operator new (64, std::align_val_t{opaque(48)}); }));
+    assert_null(::operator new (64, std::align_val_t{opaque(48)}, std::nothrow));
     assert_null(::operator new[](64, std::align_val_t{opaque(3)}, std::nothrow));
 }
 
@@ -194,7 +205,7 @@ void the_handler_is_called_until_it_withdraws(void **) {
     static Attempt *const attempts[] = {
         [] { return ::operator new(opaque(kImpossible)); },
         [] { return ::operator new[](opaque(kImpossible)); },
-        [] { return ::operator new(opaque(kImpossible), std::align_val_t{256}); },
+        [] { return ::operator new (opaque(kImpossible), std::align_val_t{256}); },
         [] { return ::operator new[](opaque(kImpossible), std::align_val_t{256}); },
     };
     for (Attempt *attempt : attempts) {

@@ -104,9 +104,15 @@ static void all_frees_are_one_free(void **state) {
         void *block = round % 2 ? api.malloc(size) : api.memalign(64, size);
         memset(block, 1, size);
         switch (round % 3) {
-        case 0: api.cfree(block); break;
-        case 1: api.free(block); break;
-        default: block = api.realloc(block, 0); assert_null(block);
+        case 0:
+            api.cfree(block);
+            break;
+        case 1:
+            api.free(block);
+            break;
+        default:
+            block = api.realloc(block, 0);
+            assert_null(block);
         }
     }
     assert_memory_comes_back(before);
@@ -123,6 +129,4 @@ static const struct abi_test tests[] = {
     {"cfree, free and realloc to 0 are one free", all_frees_are_one_free, NOT_GLIBC},
 };
 
-int main(int argc, char **argv) {
-    return abi_main(argc, argv, tests, TEST_COUNT_OF(tests));
-}
+int main(int argc, char **argv) { return abi_main(argc, argv, tests, TEST_COUNT_OF(tests)); }

@@ -118,6 +118,4 @@ static const struct abi_test tests[] = {
     {"resident memory of exact fits", resident_memory_of_exact_fits, NOT_GLIBC},
 };
 
-int main(int argc, char **argv) {
-    return abi_main(argc, argv, tests, TEST_COUNT_OF(tests));
-}
+int main(int argc, char **argv) { return abi_main(argc, argv, tests, TEST_COUNT_OF(tests)); }

@@ -124,10 +124,12 @@ def run(*arguments: str) -> Outcome:
         check=False,
     )
     lines = finished.stdout.splitlines()
-    pairs = (line.split(" ", 1) for line in lines if " " in line)
+    pairs = [
+        (name, value) for name, space, value in (line.partition(" ") for line in lines) if space
+    ]
     return Outcome(
         status=finished.returncode,
-        announced={name: value for name, value in pairs},
+        announced=dict(pairs),
         last_line=lines[-1] if lines else "",
         reports=finished.stderr.splitlines(),
     )

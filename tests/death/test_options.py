@@ -1,5 +1,5 @@
-"""HAKMEM_OPTIONS: what is not understood costs one line that names the option, what it allows and the
-default that is used instead. The program goes on in every case."""
+"""HAKMEM_OPTIONS: what is not understood costs one line that names the option, what it allows and
+the default that is used instead. The program goes on in every case."""
 
 from __future__ import annotations
 
@@ -143,7 +143,8 @@ def test_help_lists_all_and_goes_on() -> None:
     assert all(line.startswith("hakmem: ") for line in lines)
     text = "\n".join(lines)
     assert "profile=lean" in text
-    for name in ["profile", "stats", "stats_file", "arena_size", "decay_ms", "shards", "thp", "verbose"]:
+    names = "profile stats stats_file arena_size decay_ms shards thp verbose"
+    for name in names.split():
         assert f"hakmem: {name}=" in text
     # The allowed values stand beside them.
     assert "speed|balanced|lean" in text

@@ -50,7 +50,12 @@ class Runner:
         if preload:
             variables["LD_PRELOAD"] = str(self.library)
         finished = subprocess.run(
-            command, env=variables, capture_output=True, text=True, timeout=self.timeout, check=False
+            command,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=self.timeout,
+            check=False,
         )
         told = f"{' '.join(command)}\nstdout: {finished.stdout}\nstderr: {finished.stderr}"
         assert finished.returncode == 0, f"status {finished.returncode}: {told}"

@@ -62,7 +62,7 @@ static void check_and_give_all(struct phase *phase, int mark) {
 
 static int answer(void) { return 42; }
 
-static int (*resolve(void))(void) {
+__attribute__((used)) static int (*resolve(void))(void) {
     if (IN_RELOCATION)
         take_all(&relocation, 1);
     return answer;

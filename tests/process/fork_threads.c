@@ -119,7 +119,8 @@ static void run_beside_workers(unsigned forkers, unsigned forks_each) {
     for (uintptr_t i = 0; i < WORKERS; i++)
         CHECK(pthread_create(&workers[i], NULL, work, (void *)(i + 1)) == 0);
     for (unsigned i = 0; i < forkers; i++)
-        CHECK(pthread_create(&threads[i], NULL, fork_repeatedly, (void *)(uintptr_t)forks_each) == 0);
+        CHECK(pthread_create(&threads[i], NULL, fork_repeatedly, (void *)(uintptr_t)forks_each) ==
+              0);
     for (unsigned i = 0; i < forkers; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
     atomic_store(&stop, true);

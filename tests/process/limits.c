@@ -107,8 +107,8 @@ static void go_on(struct link *list, size_t size, size_t total) {
     for (size_t i = 0; i < 4; i++) {
         list = take_until_refused(others[i], &again);
         if (again < total / 2)
-            fprintf(stderr, "%zu MiB in blocks of %zu after %zu MiB in blocks of %zu\n", again / MIB,
-                    others[i], total / MIB, size);
+            fprintf(stderr, "%zu MiB in blocks of %zu after %zu MiB in blocks of %zu\n",
+                    again / MIB, others[i], total / MIB, size);
         CHECK(again >= total / 2);
         check_refusals(list);
         give_links(list, true);

@@ -6,8 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "hakmem/hakmem.h"
 #include "support.h"
+
+extern "C" std::size_t hak_malloc_usable_size(void *block);
 
 namespace {
 
@@ -22,7 +23,8 @@ void work() {
 bool bad_alloc_is_thrown() {
     volatile std::size_t impossible = std::size_t{PTRDIFF_MAX} + 1;
     try {
-        return ::operator new(impossible) == nullptr;
+        void *volatile block = ::operator new(impossible);
+        return block == nullptr;
     } catch (const std::bad_alloc &) {
         return true;
     }

@@ -16,15 +16,14 @@ extern "C" {
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)
 
-#define CHECK(condition)                               \
-    do {                                               \
-        if (!(condition))                              \
-            check_failed(__FILE__, __LINE__, #condition); \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            check_failed(__FILE__, __LINE__, #condition);                                          \
     } while (0)
 
 /* Prints and ends the process at once, without exit handlers. */
-void check_failed(const char *file, int line, const char *condition)
-    __attribute__((noreturn));
+void check_failed(const char *file, int line, const char *condition) __attribute__((noreturn));
 
 /* First line of main: HAKMEM must be in this process, no core file, hang_guard. */
 void process_begin(void);

@@ -45,9 +45,10 @@ def privileged(run: Runner) -> Iterator[Path]:
     """A set-user-id copy of the static program in a folder that everybody can enter."""
     if os.geteuid() != 0:
         pytest.skip("only root can make a program that raises privileges")
-    with tempfile.TemporaryDirectory(prefix="hakmem-secure-") as folder:
-        os.chmod(folder, 0o755)
-        program = Path(folder) / "privileged"
+    with tempfile.TemporaryDirectory(prefix="hakmem-secure-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        program = folder / "privileged"
         shutil.copy(run.path("static_program"), program)
         os.chown(program, 0, 0)
         program.chmod(0o4755)

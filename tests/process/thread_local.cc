@@ -31,7 +31,8 @@ thread_local Diary diary;
 thread_local std::unique_ptr<std::string> note;
 
 void live(unsigned seed) {
-    diary.pages.emplace_back("a first page that does not fit into the string itself, and ends with a d");
+    diary.pages.emplace_back(
+        "a first page that does not fit into the string itself, and ends with a d");
     note = std::make_unique<std::string>(std::size_t{seed} % 5000, 'n');
     CHECK(traffic_run(seed, 500));
 }
