@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from conftest import Runner, limited
 
 MIB = 1 << 20

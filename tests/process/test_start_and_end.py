@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conftest import Runner
 
+from conftest import Runner
 
 BINDINGS = pytest.mark.parametrize("binding", [{}, {"LD_BIND_NOW": "1"}], ids=["lazy", "now"])
 
