@@ -64,8 +64,10 @@ void every_operator_is_ours(void **) {
     for (const char *name : names) {
         Dl_info info;
         void *function = dlsym(RTLD_DEFAULT, name);
-        if (function == nullptr || dladdr(function, &info) == 0)
+        if (function == nullptr || dladdr(function, &info) == 0) {
             fail_msg("%s is missing", name);
+            return;
+        }
         const bool ours = std::strstr(info.dli_fname, "libhakmem") != nullptr;
         if (ours == on_glibc)
             fail_msg("%s comes from %s", name, info.dli_fname);

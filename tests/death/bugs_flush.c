@@ -20,7 +20,7 @@ static void free_tail_of_slab(void) {
     char *block = malloc(48);
     CHECK(block != NULL);
     uintptr_t slab = slab_of(block) * SLAB_BYTES;
-    const void *tail = (const void *)(slab + SLAB_BYTES / 48 * 48);
+    const void *tail = (const void *)(slab + (uintptr_t)SLAB_BYTES / 48 * 48);
     announce(tail);
     free(hidden(tail));
     flush_by_frees(48);

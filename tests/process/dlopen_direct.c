@@ -26,7 +26,7 @@ static void *mix(void *argument) {
     unsigned seed = (unsigned)(uintptr_t)argument;
     char *ours[200], *theirs[200];
     for (size_t i = 0; i < 200; i++) {
-        size_t size = (i * 523 + seed * 31) % 6000 + 1;
+        size_t size = (i * 523 + (size_t)seed * 31) % 6000 + 1;
         ours[i] = hak_malloc(size);
         theirs[i] = malloc(size);
         CHECK(ours[i] != NULL && theirs[i] != NULL);

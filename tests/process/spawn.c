@@ -11,7 +11,6 @@
 
 #include "support.h"
 
-extern char **environ;
 static atomic_bool stop;
 
 static void *work(void *argument) {
