@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
-static const char *const names[] = {"profile", "stats",  "stats_file", "arena_size",
+static const char *const names[] = {"profile",  "stats",  "stats_file", "arena_size",
                                     "decay_ms", "shards", "thp",        "verbose"};
 enum { TEXT_MAX = 4096, VALUE_MAX = 1024, NAMES = sizeof names / sizeof names[0] };
 

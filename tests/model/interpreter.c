@@ -259,9 +259,8 @@ static void do_take(struct interpreter *run, struct block *slot, unsigned choice
         do_aligned(run, slot, size);
     else
         keep(run, slot,
-             (struct block){.start = hak_realloc(NULL, size),
-                            .asked = size,
-                            .alignment = NATURAL_ALIGNMENT});
+             (struct block){
+                 .start = hak_realloc(NULL, size), .asked = size, .alignment = NATURAL_ALIGNMENT});
 }
 
 static void do_rare(struct interpreter *run, struct block *slot, unsigned choice) {

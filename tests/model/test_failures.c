@@ -16,7 +16,7 @@
 #include "os/memory.h"
 #include "pattern.h"
 
-enum { ROUNDS = MODEL_SCALE / 2, SEQUENCE_BYTES = 4000, ALL_KINDS = (1 << OS_CALL_KINDS) - 1 };
+enum { ROUNDS = MODEL_SCALE / 4, SEQUENCE_BYTES = 4000, ALL_KINDS = (1 << OS_CALL_KINDS) - 1 };
 
 /* Of 1,024 calls of a kind in the set, so many are refused. */
 static _Atomic unsigned refused_kinds;

@@ -3,9 +3,13 @@
  * slabs fill, drain, come back and change their class. With file names as
  * arguments: replays those sequences instead. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -45,12 +49,37 @@ static void test_long_sequences(void **state) {
     interpreter_expect_empty_heap();
 }
 
-/* As if the allocator had let somebody else write into a live block. */
+/* The model would notice: as if the allocator had let somebody else write into a
+ * live block. */
 static void run_with_a_stray_write(void) {
     run = (struct interpreter){.tag_seed = 7};
     interpreter_run_random(&run, 7, SHORT_BYTES);
     run.by_address[run.live_count / 2]->start[0] ^= 1;
     interpreter_end(&run);
+}
+
+static void test_model_notices(void **state) {
+    (void)state;
+    int pipes[2];
+    assert_int_equal(pipe(pipes), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(pipes[1], STDERR_FILENO);
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        signal(SIGABRT, SIG_DFL);
+        run_with_a_stray_write();
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    char text[512] = "";
+    assert_true(read(pipes[0], text, sizeof text - 1) > 0);
+    assert_non_null(strstr(text, "model: operation "));
+    assert_non_null(strstr(text, "was changed at offset 0"));
+    close(pipes[0]);
+    close(pipes[1]);
 }
 
 static int replay(const char *path) {
@@ -73,14 +102,11 @@ int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_short_sequences),
         cmocka_unit_test(test_long_sequences),
+        cmocka_unit_test(test_model_notices),
     };
     expects_refusals = count == 2 && strcmp(arguments[1], "--may-refuse") == 0;
     if (count == 1 || expects_refusals)
         return cmocka_run_group_tests(tests, NULL, NULL);
-    if (count == 2 && strcmp(arguments[1], "--stray-write") == 0) {
-        run_with_a_stray_write();
-        return 0;
-    }
     int status = 0;
     for (int i = 1; i < count; i++)
         status |= replay(arguments[i]);

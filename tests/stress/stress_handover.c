@@ -84,8 +84,7 @@ static void *produce(void *argument) {
 static void *consume(void *argument) {
     for (uint64_t i = 0; i < BLOCKS; i++) {
         struct message message = get(argument);
-        size_t fault =
-            pattern_find_fault(message.start, message.bytes, message.bytes, message.tag);
+        size_t fault = pattern_find_fault(message.start, message.bytes, message.bytes, message.tag);
         require(message.tag == i && fault == SIZE_MAX, "a block changed on its way");
         hak_free(message.start);
     }
@@ -95,9 +94,8 @@ static void *consume(void *argument) {
 int main(void) {
     pthread_t threads[2 * PAIRS];
     for (unsigned i = 0; i < PAIRS; i++) {
-        queues[i] = (struct queue){.lock = PTHREAD_MUTEX_INITIALIZER,
-                                   .changed = PTHREAD_COND_INITIALIZER,
-                                   .seed = i};
+        queues[i] = (struct queue){
+            .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .seed = i};
         require(pthread_create(&threads[2 * i], NULL, produce, &queues[i]) == 0, "no thread");
         require(pthread_create(&threads[2 * i + 1], NULL, consume, &queues[i]) == 0, "no thread");
     }

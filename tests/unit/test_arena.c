@@ -17,12 +17,12 @@
 enum { GROW_SUPERS = 16 /* the frontier moves by at least so many */ };
 
 /* cmocka cannot fail from a child: a message and an exit code can. */
-#define CHECK(condition)                                                          \
-    do {                                                                          \
-        if (!(condition)) {                                                       \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            _exit(1);                                                             \
-        }                                                                         \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
+            _exit(1);                                                                              \
+        }                                                                                          \
     } while (0)
 
 static void run_scene(void (*scene)(void)) {

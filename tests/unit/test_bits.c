@@ -109,8 +109,8 @@ static void test_arithmetic(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs),    cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_words),   cmocka_unit_test(test_bitmaps),
+        cmocka_unit_test(test_runs),       cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_words),      cmocka_unit_test(test_bitmaps),
         cmocka_unit_test(test_arithmetic),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

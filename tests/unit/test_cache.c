@@ -211,7 +211,8 @@ static void test_budget_follows_threads(void **state) {
     thread_end(thread);
 }
 
-/* --- foreign blocks ----------------------------------------------------------------------------- */
+/* --- foreign blocks -----------------------------------------------------------------------------
+ */
 
 /* Law 6: they are never handed out by the thread that freed them, and go home in
  * one batch when their bin is full. */
@@ -247,7 +248,8 @@ static void test_foreign_blocks_go_home(void **state) {
     assert_all_accounted_for(NULL, 0);
 }
 
-/* --- what modes rely on ---------------------------------------------------------------------------- */
+/* --- what modes rely on
+ * ---------------------------------------------------------------------------- */
 
 /* Any thread may close a bin; the owner's next free finds it so and opens it again. */
 static void test_closed_bin_opens_again(void **state) {
@@ -305,7 +307,8 @@ static void test_zeroed(void **state) {
     assert_all_accounted_for(NULL, 0);
 }
 
-/* --- out of memory ------------------------------------------------------------------------------------ */
+/* --- out of memory
+ * ------------------------------------------------------------------------------------ */
 
 static void test_out_of_memory(void **state) {
     (void)state;

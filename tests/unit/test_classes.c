@@ -13,7 +13,7 @@ static int start(void **state) {
 
 static void test_table(void **state) {
     (void)state;
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         const struct size_class *shape = &size_classes[class];
         assert_true(shape->size > class_size(class - 1));
         assert_int_equal(shape->size % CLASS_STEP, 0);
@@ -44,7 +44,7 @@ static void test_every_size(void **state) {
 /* free tells blocks from everything else by this. */
 static void test_every_offset(void **state) {
     (void)state;
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         const struct size_class *shape = &size_classes[class];
         size_t span_bytes = (size_t)shape->slabs * SLAB_BYTES;
         size_t next_block = 0;
@@ -64,7 +64,7 @@ static void test_every_offset(void **state) {
 }
 
 static unsigned naive_class_of_aligned(size_t size, size_t alignment) {
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         if (class_size(class) >= size && class_size(class) % alignment == 0)
             return class;
     }
@@ -85,7 +85,7 @@ static void test_aligned_sizes(void **state) {
         assert_aligned_as_naive(size);
     for (size_t size = 2048; size <= CLASS_SIZE_MAX + 5000; size += 397)
         assert_aligned_as_naive(size);
-    for (unsigned class = 1; class < CLASS_COUNT; class++) {
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
         for (size_t size = class_size(class) - 1; size <= class_size(class) + 1; size++)
             assert_aligned_as_naive(size);
     }
@@ -101,8 +101,10 @@ static void test_natural_alignment(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),        cmocka_unit_test(test_every_size),
-        cmocka_unit_test(test_every_offset), cmocka_unit_test(test_aligned_sizes),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_every_size),
+        cmocka_unit_test(test_every_offset),
+        cmocka_unit_test(test_aligned_sizes),
         cmocka_unit_test(test_natural_alignment),
     };
     return cmocka_run_group_tests(tests, start, NULL);

@@ -7,14 +7,14 @@
 
 #include "base/format.h"
 
-#define ASSERT_AS_PRINTF(...)                                                          \
-    do {                                                                               \
-        char expected[256], text[256];                                                 \
-        int length = snprintf(expected, sizeof expected, __VA_ARGS__);                 \
-        struct format_buffer buffer = format_begin(text, sizeof text);                 \
-        format_add(&buffer, __VA_ARGS__);                                              \
-        assert_int_equal(buffer.length, length);                                       \
-        assert_memory_equal(text, expected, (size_t)length);                           \
+#define ASSERT_AS_PRINTF(...)                                                                      \
+    do {                                                                                           \
+        char expected[256], text[256];                                                             \
+        int length = snprintf(expected, sizeof expected, __VA_ARGS__);                             \
+        struct format_buffer buffer = format_begin(text, sizeof text);                             \
+        format_add(&buffer, __VA_ARGS__);                                                          \
+        assert_int_equal(buffer.length, length);                                                   \
+        assert_memory_equal(text, expected, (size_t)length);                                       \
     } while (0)
 
 static void test_conversions(void **state) {

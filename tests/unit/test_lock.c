@@ -126,8 +126,10 @@ static void test_identity_in_child(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_try),           cmocka_unit_test(test_mutual_exclusion),
-        cmocka_unit_test(test_sleepers_wake), cmocka_unit_test(test_forker_passes),
+        cmocka_unit_test(test_try),
+        cmocka_unit_test(test_mutual_exclusion),
+        cmocka_unit_test(test_sleepers_wake),
+        cmocka_unit_test(test_forker_passes),
         cmocka_unit_test(test_identity_in_child),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

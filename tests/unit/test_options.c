@@ -236,11 +236,16 @@ static void test_expand_path(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_values),      cmocka_unit_test(test_bad_values),
-        cmocka_unit_test(test_unknown_names),    cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_help),             cmocka_unit_test(test_long_values),
-        cmocka_unit_test(test_profile_in_force), cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_unknown_print),    cmocka_unit_test(test_expand_path),
+        cmocka_unit_test(test_good_values),
+        cmocka_unit_test(test_bad_values),
+        cmocka_unit_test(test_unknown_names),
+        cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_help),
+        cmocka_unit_test(test_long_values),
+        cmocka_unit_test(test_profile_in_force),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_unknown_print),
+        cmocka_unit_test(test_expand_path),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

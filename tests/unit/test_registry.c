@@ -155,7 +155,8 @@ static void test_visit(void **state) {
     assert_int_equal(ended, after);
 }
 
-/* --- exact statistics -------------------------------------------------------------------------- */
+/* --- exact statistics --------------------------------------------------------------------------
+ */
 
 static void test_exact(void **state) {
     (void)state;

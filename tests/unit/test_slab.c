@@ -1,6 +1,5 @@
-/* Slabs: random batches taken and given against a model of who has which block;
- * the policies, each by a scene; and every check of a flush, by a child that must
- * die of it. */
+/* Slabs: random batches taken and given against a model of who has which block,
+ * and the policies, each by a scene. test_flush.c has the checks of a flush. */
 #include "support.h"
 
 #include <string.h>
@@ -312,151 +311,11 @@ static void test_retired_slab(void **state) {
     assert_int_equal(slab_stats(class).slab_bytes, 0);
 }
 
-/* --- the checks of a flush ------------------------------------------------------------------ */
-
-struct giving {
-    unsigned class;
-    void *blocks[4];
-    unsigned count;
-};
-
-static void give_it(void *context) {
-    struct giving *giving = context;
-    slab_give(giving->class, giving->blocks, giving->count);
-}
-
-#define ASSERT_GIVING_DIES(class_, block_, ...)                                       \
-    do {                                                                              \
-        struct giving giving = {.class = (class_), .blocks = {(block_)}, .count = 1}; \
-        assert_dies(give_it, &giving, __VA_ARGS__, NULL);                             \
-    } while (0)
-
-/* Exact multiple of the block size. */
-static void test_dies_of_interior_pointer(void **state) {
-    (void)state;
-    unsigned class = class_of(48);
-    char *block = take(0, class);
-    ASSERT_GIVING_DIES(class, block + 16, "hakmem: invalid pointer: free(", "inside block",
-                       "size class 48", "not its start");
-    ASSERT_GIVING_DIES(class, block + 8, "hakmem: misaligned pointer: free(");
-    ASSERT_GIVING_DIES(class, block + 1, "hakmem: misaligned pointer: free(");
-    give(class, block);
-}
-
-/* Index below the capacity. */
-static void test_dies_behind_the_last_block(void **state) {
-    (void)state;
-    unsigned class = class_of(48);
-    char *block = take(0, class);
-    struct span *span = span_of(block);
-    char *tail = span->start + (size_t)span->capacity * class_size(class);
-    assert_true(tail < span->start + span_bytes(span));
-    ASSERT_GIVING_DIES(class, tail, "hakmem: invalid pointer: free(", "behind the last block",
-                       "size class 48");
-    give(class, block);
-}
-
-/* Bit not set. */
-static void test_dies_of_second_free(void **state) {
-    (void)state;
-    unsigned class = class_of(48);
-    void *other = take(0, class); /* keeps the slab alive */
-    void *block = take(0, class);
-    give(class, block);
-    ASSERT_GIVING_DIES(class, block, "hakmem: double free: free(", "48 bytes", "is free already");
-    /* Both in one batch. */
-    block = take(0, class);
-    struct giving twice = {.class = class, .blocks = {block, other, block}, .count = 3};
-    assert_dies(give_it, &twice, "hakmem: double free: free(", "is free already", NULL);
-    give(class, block);
-    give(class, other);
-}
-
-/* A block of which the slab never had any in use is no different. */
-static void test_dies_of_block_never_taken(void **state) {
-    (void)state;
-    unsigned class = class_of(48);
-    char *block = take(0, class);
-    struct span *span = span_of(block);
-    size_t last = (size_t)span->capacity - 1;
-    ASSERT_GIVING_DIES(class, span->start + last * class_size(class), "hakmem: double free: free(",
-                       "is free already");
-    give(class, block);
-}
-
-/* Class: the slab serves another by now, and its live block is not touched. */
-static void test_dies_of_wrong_class(void **state) {
-    (void)state;
-    unsigned old_class = class_of(60000);
-    void *stale = take(0, old_class);
-    give(old_class, stale);
-    slab_trim();
-    ASSERT_GIVING_DIES(old_class, stale, "hakmem: double free: free(", "its slab given back since");
-    unsigned new_class = class_of(57344);
-    assert_int_not_equal(new_class, old_class);
-    void *live[8];
-    unsigned got = slab_take(0, new_class, live, 8);
-    ASSERT_GIVING_DIES(old_class, live[got - 1], "hakmem: double free: free(",
-                       "its slab given back since");
-    slab_give(new_class, live, got);
-}
-
-/* Shard: not a reason to die, but to look elsewhere. */
-static void test_wrong_shard_goes_home(void **state) {
-    (void)state;
-    unsigned class = class_of(896);
-    void *mine = take(0, class);
-    struct span *span = span_of(mine);
-    void *theirs = take(1, class); /* adopts the slab */
-    assert_ptr_equal(span_of(theirs), span);
-    assert_int_equal(span->shard, 1);
-    void *both[] = {mine, theirs};
-    slab_give(class, both, 2);
-    assert_int_equal(slab_stats(class).taken, slab_stats(class).given);
-}
-
-static void test_dies_of_foreign_pointer(void **state) {
-    (void)state;
-    unsigned class = class_of(64);
-    ASSERT_GIVING_DIES(class, (char *)&seed + 1, "hakmem: misaligned pointer: free(");
-    static _Alignas(16) char foreign[64];
-    ASSERT_GIVING_DIES(class, foreign, "hakmem: ");
-}
-
-/* --- reclaiming: what nobody vouches for ------------------------------------------------------ */
-
-static void test_reclaim_steps_over_bad_ones(void **state) {
-    (void)state;
-    unsigned class = class_of(320);
-    void *keeper = take(0, class);
-    char *good = take(0, class);
-    void *freed = take(0, class);
-    give(class, freed);
-    static _Alignas(16) char foreign[64];
-    uint64_t given = slab_stats(class).given;
-    void *blocks[] = {foreign, freed, good + 16, NULL, good, foreign, good};
-    slab_reclaim(class, blocks, sizeof blocks / sizeof blocks[0]);
-    assert_int_equal(slab_stats(class).given, given + 1);
-    give(class, keeper);
-    assert_int_equal(slab_stats(class).taken, slab_stats(class).given);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ascending),
-        cmocka_unit_test(test_fullest_slab),
-        cmocka_unit_test(test_adopts_sparse),
-        cmocka_unit_test(test_mixed_batch),
-        cmocka_unit_test(test_retired_slab),
-        cmocka_unit_test(test_dies_of_interior_pointer),
-        cmocka_unit_test(test_dies_behind_the_last_block),
-        cmocka_unit_test(test_dies_of_second_free),
-        cmocka_unit_test(test_dies_of_block_never_taken),
-        cmocka_unit_test(test_dies_of_wrong_class),
-        cmocka_unit_test(test_wrong_shard_goes_home),
-        cmocka_unit_test(test_dies_of_foreign_pointer),
-        cmocka_unit_test(test_reclaim_steps_over_bad_ones),
-        cmocka_unit_test(test_random_batches),
+        cmocka_unit_test(test_ascending),     cmocka_unit_test(test_fullest_slab),
+        cmocka_unit_test(test_adopts_sparse), cmocka_unit_test(test_mixed_batch),
+        cmocka_unit_test(test_retired_slab),  cmocka_unit_test(test_random_batches),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, start, NULL);

@@ -53,7 +53,9 @@ void thread_free(struct thread *thread, void *block) {
 
 size_t blocks_held(unsigned class) { return held_by_class[class]; }
 
-struct bin *own_bin(struct thread *thread, unsigned class) { return &thread->own->bins[class]; }
+struct bin *own_bin(struct thread *thread, unsigned class) {
+    return &thread->own->bins[class];
+}
 
 unsigned own_count(struct thread *thread, unsigned class) {
     void **base = thread->infos[class].base;

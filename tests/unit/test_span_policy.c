@@ -1,0 +1,222 @@
+/* The policies of spans, each by the smallest scene that shows it: which place a
+ * request gets, what runs leave and take, what is zero, what is purged. */
+#include "support.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "os/memory.h"
+#include "span/arena.h"
+#include "span/span.h"
+
+enum { WINDOW_SLABS = 4096 /* 256 MiB */ };
+
+static int start(void **state) {
+    (void)state;
+    start_layers("shards=8", (size_t)WINDOW_SLABS * SLAB_BYTES);
+    return 0;
+}
+
+static size_t dirty_bytes(void) { return span_stats().dirty_bytes + arena_stats().dirty_bytes; }
+
+static struct span *take_plain(unsigned shard, size_t slabs) {
+    bool is_zero;
+    struct span *span = span_take(shard, slabs, 1, SPAN_TAKEN, &is_zero);
+    assert_non_null(span);
+    return span;
+}
+
+static size_t super_of(const struct span *span) { return window_super_index(span->start); }
+
+/* Of the SuperSlabs that hold it, a request goes to the fullest. */
+static void test_fullest_first(void **state) {
+    (void)state;
+    struct span *a = take_plain(5, 20);
+    struct span *b = take_plain(5, 30);
+    assert_int_not_equal(super_of(a), super_of(b));
+    struct span *two = take_plain(5, 2);
+    assert_int_equal(super_of(two), super_of(b));
+    struct span *ten = take_plain(5, 10);
+    assert_int_equal(super_of(ten), super_of(a));
+    struct span *all[] = {a, b, two, ten};
+    for (int i = 0; i < 4; i++)
+        span_give(all[i]);
+}
+
+/* In it, the lowest place. */
+static void test_lowest_place(void **state) {
+    (void)state;
+    struct span *singles[8];
+    for (int i = 0; i < 8; i++)
+        singles[i] = take_plain(5, 1);
+    char *low = singles[2]->start;
+    span_give(singles[5]);
+    span_give(singles[2]);
+    singles[2] = take_plain(5, 1);
+    assert_ptr_equal(singles[2]->start, low);
+    singles[5] = take_plain(5, 1);
+    for (int i = 0; i < 8; i++)
+        span_give(singles[i]);
+}
+
+/* What a run leaves of its last SuperSlab serves the shard. */
+static void test_run_leaves_its_rest(void **state) {
+    (void)state;
+    struct span *run = take_plain(6, SUPER_SLABS + 5);
+    struct span *rest = take_plain(6, SUPER_SLABS - 5);
+    assert_ptr_equal(rest->start, run->start + span_bytes(run));
+    span_give(run);
+    span_give(rest);
+}
+
+/* A run made shorter: what it leaves behind serves the shard, in SuperSlabs that
+ * had no descriptors of spans until now; and it can have it back. */
+static void test_run_shrinks_and_grows(void **state) {
+    (void)state;
+    /* The shard has its warm SuperSlab already: others go back to the arena. */
+    span_give(take_plain(7, SUPER_SLABS));
+    bool is_zero;
+    struct span *run = span_take(7, 4 * SUPER_SLABS, 1, SPAN_LARGE, &is_zero);
+    char *begin = run->start;
+    assert_true(span_resize(run, SUPER_SLABS + 8));
+    struct span *behind = take_plain(7, 4);
+    assert_int_equal(super_of(behind), super_of(run) + 1);
+    assert_ptr_equal(behind->start, begin + span_bytes(run));
+    assert_false(span_resize(run, 2 * SUPER_SLABS));
+    span_give(behind);
+    assert_true(span_resize(run, 3 * SUPER_SLABS + 1));
+    assert_ptr_equal(span_of(begin + 3 * SUPER_BYTES), run);
+    assert_true(span_resize(run, 1));
+    assert_true(span_resize(run, 2 * SUPER_SLABS));
+    assert_true(span_give_large(run, begin));
+    assert_null(span_of(begin));
+}
+
+static void fill(struct span *span) { memset(span->start, 1, span_bytes(span)); }
+
+static size_t resident_bytes(void *begin, size_t bytes) {
+    size_t page = os_page_size();
+    size_t resident = 0;
+    for (size_t at = 0; at < bytes; at += page) {
+        unsigned char is_resident;
+        assert_int_equal(mincore((char *)begin + at, page, &is_resident), 0);
+        resident += (is_resident & 1) * page;
+    }
+    return resident;
+}
+
+/* Purging returns what is free and dirty, all of it, and that is zero then. */
+static void test_purge(void **state) {
+    (void)state;
+    span_purge_all();
+    assert_int_equal(dirty_bytes(), 0);
+    struct span *kept = take_plain(4, 3);
+    struct span *large = take_plain(4, 2 * SUPER_SLABS);
+    fill(kept);
+    fill(large);
+    char *begin = large->start;
+    span_give(large);
+    assert_int_equal(dirty_bytes(), 2 * SUPER_BYTES);
+    assert_int_equal(span_purge_all(), 2 * SUPER_BYTES);
+    assert_int_equal(dirty_bytes(), 0);
+    assert_int_equal(resident_bytes(begin, 2 * SUPER_BYTES), 0);
+    assert_int_equal(resident_bytes(kept->start, span_bytes(kept)), span_bytes(kept));
+    span_give(kept);
+    assert_true(span_purge_all() >= 3 * SLAB_BYTES);
+    bool is_zero = false;
+    struct span *again = span_take(4, 3, 1, SPAN_TAKEN, &is_zero);
+    assert_true(is_zero);
+    span_give(again);
+}
+
+/* A shard takes a dirty SuperSlab over from the arena: its free slabs are dirty
+ * still, and no free in it need come first for them to be purged. */
+static void test_dirty_from_the_arena(void **state) {
+    (void)state;
+    struct span *pair[] = {take_plain(4, SUPER_SLABS), take_plain(4, SUPER_SLABS)};
+    for (int i = 0; i < 2; i++) {
+        fill(pair[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        span_give(pair[i]);
+    struct span *single = take_plain(3, 1);
+    span_purge_all();
+    assert_int_equal(dirty_bytes(), 0);
+    size_t first = super_of(single) * SUPER_SLABS;
+    char *super_start = window_super_address(super_of(single));
+    assert_int_equal(window_slab_index(super_start), first);
+    assert_true(resident_bytes(super_start, SUPER_BYTES) <= SLAB_BYTES);
+    span_give(single);
+}
+
+/* What the kernel does not take back stays dirty, is not zero, and does not keep
+ * the rest from being purged. */
+static void test_purge_refused(void **state) {
+    (void)state;
+    struct span *span = take_plain(4, 7);
+    fill(span);
+    span_give(span);
+    refuse_kind(OS_CALL_PURGE);
+    assert_int_equal(span_purge_all(), 0);
+    allow_all();
+    bool is_zero = true;
+    span = span_take(4, 7, 1, SPAN_TAKEN, &is_zero);
+    assert_false(is_zero);
+    assert_int_equal(span->start[0], 1);
+    span_give(span);
+    assert_true(span_purge_all() >= 7 * SLAB_BYTES);
+}
+
+/* No memory: NULL, and as if nothing had happened. */
+static void test_take_refused(void **state) {
+    (void)state;
+    size_t sizes[] = {1, SUPER_SLABS, 3 * SUPER_SLABS + 1, 40 * SUPER_SLABS};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct span_stats before = span_stats();
+        bool is_zero;
+        /* Neither free places nor new ones: the arena has none that are committed. */
+        refuse_kind(OS_CALL_KINDS);
+        static struct span *hoard[WINDOW_SLABS + 1];
+        size_t count = 0;
+        while (count <= WINDOW_SLABS &&
+               (hoard[count] = span_take(2, sizes[i], 1, SPAN_TAKEN, &is_zero)) != NULL)
+            count++;
+        allow_all();
+        assert_true(count <= WINDOW_SLABS);
+        while (count != 0)
+            span_give(hoard[--count]);
+        struct span *span = take_plain(2, sizes[i]);
+        span_give(span);
+        assert_int_equal(span_stats().large_count, before.large_count);
+    }
+}
+
+/* A stale pointer to a large block that is no more, whatever is there now. */
+static void test_give_large_twice(void **state) {
+    (void)state;
+    bool is_zero;
+    struct span *span = span_take(3, 5, 1, SPAN_LARGE, &is_zero);
+    char *begin = span->start;
+    assert_false(span_give_large(span, begin + SLAB_BYTES));
+    assert_true(span_give_large(span, begin));
+    assert_false(span_give_large(span, begin));
+    struct span *taken = take_plain(3, 5);
+    assert_ptr_equal(taken, span);
+    assert_false(span_give_large(span, begin));
+    span_give(taken);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fullest_first),
+        cmocka_unit_test(test_lowest_place),
+        cmocka_unit_test(test_run_leaves_its_rest),
+        cmocka_unit_test(test_run_shrinks_and_grows),
+        cmocka_unit_test(test_purge),
+        cmocka_unit_test(test_dirty_from_the_arena),
+        cmocka_unit_test(test_purge_refused),
+        cmocka_unit_test(test_give_large_twice),
+        cmocka_unit_test(test_take_refused),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}
