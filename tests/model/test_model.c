@@ -52,7 +52,7 @@ static void test_long_sequences(void **state) {
 /* The model would notice: as if the allocator had let somebody else write into a
  * live block. */
 static void run_with_a_stray_write(void) {
-    run = (struct interpreter){.tag_seed = 7};
+    run = (struct interpreter){.tag_seed = 7, .expects_refusals = expects_refusals};
     interpreter_run_random(&run, 7, SHORT_BYTES);
     run.by_address[run.live_count / 2]->start[0] ^= 1;
     interpreter_end(&run);

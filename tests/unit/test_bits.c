@@ -61,7 +61,7 @@ static void test_words(void **state) {
         while ((word >> highest & 1) == 0)
             highest--;
         for (unsigned bit = 0; bit < 64; bit++)
-            count += word >> bit & 1;
+            count += bitmap_get(&word, bit);
         assert_int_equal(bit_lowest(word), lowest);
         assert_int_equal(bit_highest(word), highest);
         assert_int_equal(bit_count(word), count);
@@ -91,7 +91,7 @@ static void test_arithmetic(void **state) {
     for (size_t x = 0; x < 5000; x++) {
         unsigned count = 0;
         for (unsigned bit = 0; bit < 16; bit++)
-            count += x >> bit & 1;
+            count += (x & (size_t)1 << bit) != 0;
         assert_int_equal(is_power_of_two(x), count == 1);
         assert_int_equal(divide_up(x, 7), x / 7 + (x % 7 != 0));
         for (size_t alignment = 1; alignment <= 4096; alignment *= 4) {

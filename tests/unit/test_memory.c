@@ -87,12 +87,13 @@ static void test_purge_of_locked_memory(void **state) {
     (void)state;
     unsigned char *start = os_map_aligned(page, 1);
     memset(start, 9, page);
-    assert_int_equal(mlock(start, page), 0);
+    /* By number: sanitizers make mlock do nothing. */
+    assert_int_equal(syscall(SYS_mlock, start, page), 0);
     errno = 33;
     assert_false(os_purge(start, page));
     assert_int_equal(errno, 33);
     assert_int_equal(start[0], 9);
-    munlock(start, page);
+    assert_int_equal(syscall(SYS_munlock, start, page), 0);
     assert_true(os_purge(start, page));
     assert_zero(start, page);
     os_unmap(start, page);
