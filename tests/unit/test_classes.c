@@ -32,8 +32,10 @@ static void test_every_size(void **state) {
     (void)state;
     for (size_t size = 1; size <= CLASS_SIZE_MAX; size++) {
         unsigned class = class_of(size);
-        bool is_smallest = class >= 1 && class < CLASS_COUNT && class_size(class) >= size &&
-                           (class == 1 || class_size(class - 1) < size);
+        if (class < 1 || class >= CLASS_COUNT)
+            fail_msg("size %zu: class %u is none", size, class);
+        bool is_smallest =
+            class_size(class) >= size && (class == 1 || class_size(class - 1) < size);
         size_t waste = class_size(class) - size;
         bool is_thrifty = size < 128 ? waste <= 15 : waste * 8 <= size;
         if (!is_smallest || !is_thrifty)
