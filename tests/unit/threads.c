@@ -9,6 +9,7 @@ enum { MAP_BLOCKS = 1 << 26 /* 1 GiB of window in steps of 16 bytes */, FOREIGN_
 
 static uint64_t is_held[MAP_BLOCKS / WORD_BITS];
 static size_t held_by_class[CLASS_COUNT];
+static uint64_t slow_calls;
 
 static size_t place_of(const void *block) {
     size_t place = (size_t)((const char *)block - window_super_address(0)) / 16;
@@ -22,7 +23,7 @@ void *thread_malloc(struct thread *thread, unsigned class) {
     void *block = *top;
     if (block == NULL) {
         block = cache_take(thread, class);
-        cache_tick(thread);
+        slow_calls++;
     } else {
         bin_set_top(bin, top - 1);
     }
@@ -44,12 +45,14 @@ void thread_free(struct thread *thread, void *block) {
     void **top = bin_top(bin);
     if (top >= bin_limit(bin)) {
         cache_give(thread, entry, block);
-        cache_tick(thread);
+        slow_calls++;
         return;
     }
     top[1] = block;
     bin_set_top(bin, top + 1);
 }
+
+uint64_t slow_calls_made(void) { return slow_calls; }
 
 size_t blocks_held(unsigned class) { return held_by_class[class]; }
 

@@ -6,9 +6,13 @@
 #include "cache/cache.h"
 
 /* A block of a class for a thread, and back. The test keeps count of what it
- * holds: a block is never handed out twice. */
+ * holds: a block is never handed out twice. What time drives (cache_tick) does not
+ * happen here, so that a scene ends the same on a busy machine. */
 void *thread_malloc(struct thread *thread, unsigned class);
 void thread_free(struct thread *thread, void *block);
+
+/* How many of these calls left the fast path. */
+uint64_t slow_calls_made(void);
 
 /* Blocks of a class that the test holds. */
 size_t blocks_held(unsigned class);
