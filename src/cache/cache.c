@@ -17,6 +17,7 @@
 
 #include "os/metadata.h"
 #include "os/options.h"
+#include "os/system.h"
 
 enum {
     FIRST_CAPACITY = SLOT_ARRAY_MIN - 1,
@@ -25,6 +26,7 @@ enum {
     FLUSH_MAX = SLOT_ARRAY_MAX / 2,
     SWEEP_BINS = 16,      /* looked at in one sweep */
     TICK_PERIOD = 4,      /* slow calls between looks at the clock */
+    AGE_MIN_MS = 10,      /* a thread's bins are looked through at most this often */
     AT_ONCE_BYTES = 4096, /* blocks up to this size get a bin at the first call */
     EARLY_MISSES = 8,     /* larger ones after this many */
     SLOT_CHUNK_BYTES = 4096,
@@ -398,10 +400,35 @@ void cache_give(struct thread *thread, uint16_t entry, void *block) {
         give_foreign(thread, row, class, block);
 }
 
+/* A bin that has not missed for a while may hold blocks of many slabs, and keep
+ * them all from becoming empty: they go home. If it is in use after all, that
+ * costs one refill. */
+static void age_bins(struct thread *thread) {
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
+        struct bin_info *info = &thread->infos[class];
+        if (info->base == NULL)
+            continue;
+        if (!info->was_used) {
+            struct bin *bin = &thread->own->bins[class];
+            flush_oldest(bin, info->base, class, (unsigned)(bin_top(bin) - info->base));
+            shrink(thread, class, info->capacity / 2);
+        } else {
+            info->was_used = false;
+        }
+    }
+    for_each_foreign(thread, visit_flush);
+}
+
 void cache_tick(struct thread *thread) {
-    if (++thread->slow_calls % TICK_PERIOD == 0)
-        span_decay(thread->shard);
     registry_reclaim();
+    if (++thread->slow_calls % TICK_PERIOD != 0)
+        return;
+    uint64_t now_ms = os_now_ms();
+    if (now_ms - thread->aged_ms >= hak_max(options_profile()->decay_ms, (uint64_t)AGE_MIN_MS)) {
+        thread->aged_ms = now_ms;
+        age_bins(thread);
+    }
+    span_decay(thread->shard, now_ms);
 }
 
 /* --- birth and death ------------------------------------------------------------ */

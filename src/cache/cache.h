@@ -72,6 +72,7 @@ struct thread {
     uint16_t foreign_rows; /* bit r: a bin of row r has been opened */
     unsigned sweep;        /* where the next sweep for room starts */
     uint32_t slow_calls;
+    uint64_t aged_ms;                     /* when its bins were last looked through */
     size_t limit_bytes;                   /* sum over open bins of capacity * block size */
     void **free_arrays[SLOT_ARRAY_KINDS]; /* linked through their first slot */
     void **bump, **bump_end;              /* slots never used yet */

@@ -40,6 +40,8 @@ static bool new_chunk(size_t bytes) {
 }
 
 static void skip_to_page(void) {
+    if (left_bytes == 0)
+        return;
     size_t skipped = align_up((uintptr_t)next, os_page_size()) - (uintptr_t)next;
     skipped = hak_min(skipped, left_bytes);
     next += skipped;

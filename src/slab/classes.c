@@ -3,8 +3,9 @@
 #include "slab/classes.h"
 
 enum {
-    TAIL_SHARE = 16,   /* a span's tail is at most 1/16 of it */
-    WANTED_BLOCKS = 8, /* in a span, as long as that takes at most */
+    TAIL_SHARE = 16,        /* a span's tail is at most 1/16 of it, */
+    WANTED_TAIL_SHARE = 64, /* 1/64 where a short span has that */
+    WANTED_BLOCKS = 8,      /* in a span, as long as that takes at most */
     WANTED_SLABS = 8,
     FINE_MAX = 8192, /* up to here FINE_STEPS classes a doubling, COARSE_STEPS above */
     FINE_STEPS = 32,
@@ -23,15 +24,21 @@ static uint32_t step_after(uint32_t size) {
     return power < FINE_MAX ? power / FINE_STEPS : power / COARSE_STEPS;
 }
 
-/* The shortest span with little waste at its end, and with enough blocks that a
- * refill or two does not use it up. */
-static unsigned slabs_for(uint32_t size) {
-    for (unsigned slabs = 1;; slabs++) {
+/* The shortest span whose tail is at most 1/share of it, with enough blocks that a
+ * refill or two does not use it up; 0 if none of up to most slabs has that. */
+static unsigned shortest_span(uint32_t size, unsigned share, unsigned most) {
+    for (unsigned slabs = 1; slabs <= most; slabs++) {
         uint32_t bytes = slabs * SLAB_BYTES;
         bool enough = bytes / size >= WANTED_BLOCKS || slabs >= WANTED_SLABS;
-        if (bytes >= size && bytes % size <= bytes / TAIL_SHARE && enough)
+        if (bytes >= size && bytes % size <= bytes / share && enough)
             return slabs;
     }
+    return 0;
+}
+
+static unsigned slabs_for(uint32_t size) {
+    unsigned slabs = shortest_span(size, WANTED_TAIL_SHARE, WANTED_SLABS);
+    return slabs != 0 ? slabs : shortest_span(size, TAIL_SHARE, SUPER_SLABS);
 }
 
 static void fill_table(unsigned class, uint32_t above, uint32_t size) {

@@ -436,8 +436,7 @@ static size_t purge_shard(struct span_shard *shard, uint64_t before_ms) {
     return bytes;
 }
 
-void span_decay(unsigned shard) {
-    uint64_t now_ms = os_now_ms();
+void span_decay(unsigned shard, uint64_t now_ms) {
     uint64_t decay_ms = options_profile()->decay_ms;
     if (now_ms < decay_ms)
         return;

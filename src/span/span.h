@@ -46,7 +46,7 @@ hak_inline size_t span_bytes(const struct span *span) { return (size_t)span->sla
 
 /* Purges what has been free and dirty for as long as the profile's decay time;
  * called now and then from slow paths without locks held. */
-void span_decay(unsigned shard);
+void span_decay(unsigned shard, uint64_t now_ms);
 
 /* Purges all that is free and dirty, whatever its age; returns bytes. */
 size_t span_purge_all(void);

@@ -4,6 +4,7 @@
 #include "support.h"
 
 #include "os/memory.h"
+#include "os/system.h"
 #include "span/arena.h"
 #include "span/span.h"
 
@@ -169,7 +170,7 @@ static void random_step(void) {
     } else if (choice == 98) {
         span_purge_all();
     } else {
-        span_decay((unsigned)random_below(&seed, SHARDS));
+        span_decay((unsigned)random_below(&seed, SHARDS), os_now_ms());
     }
 }
 
