@@ -37,14 +37,14 @@ static size_t next_border(struct interpreter *run) {
 
 static size_t next_rare_size(struct interpreter *run) {
     unsigned choice = next_byte(run);
-    size_t pages = next_two(run) * (size_t)4096;
+    size_t pages = (size_t)4096 * next_two(run);
     switch (choice % 16) {
     case 0:
         return HUGE_BYTES - (128 << 20) + pages; /* around the border of huge */
     case 1:
         return HUGE_BYTES + pages;
     case 2:
-        return (size_t)PTRDIFF_MAX - 40 + choice / 16 * 8;
+        return (size_t)PTRDIFF_MAX - 40 + choice / 16 * (size_t)8;
     case 3:
         return SIZE_MAX - pages;
     case 4:

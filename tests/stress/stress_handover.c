@@ -96,8 +96,9 @@ int main(void) {
     for (unsigned i = 0; i < PAIRS; i++) {
         queues[i] = (struct queue){
             .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .seed = i};
-        require(pthread_create(&threads[2 * i], NULL, produce, &queues[i]) == 0, "no thread");
-        require(pthread_create(&threads[2 * i + 1], NULL, consume, &queues[i]) == 0, "no thread");
+        pthread_t *pair = &threads[(size_t)2 * i];
+        require(pthread_create(&pair[0], NULL, produce, &queues[i]) == 0, "no thread");
+        require(pthread_create(&pair[1], NULL, consume, &queues[i]) == 0, "no thread");
     }
     for (unsigned i = 0; i < 2 * PAIRS; i++)
         pthread_join(threads[i], NULL);

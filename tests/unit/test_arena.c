@@ -16,6 +16,9 @@
 
 enum { GROW_SUPERS = 16 /* the frontier moves by at least so many */ };
 
+/* Bytes, as a size. */
+#define SUPER ((size_t)SUPER_BYTES)
+
 /* cmocka cannot fail from a child: a message and an exit code can. */
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
@@ -50,7 +53,7 @@ static struct super *take(size_t count, size_t alignment) {
     for (size_t i = 0; i < count; i++) {
         struct super *part = window_super(window_super_index(super->start) + i);
         CHECK(part != NULL && part->committed && part->free == ALL_SLABS);
-        part->start[0] = part->start[SUPER_BYTES - 1] = 1;
+        part->start[0] = part->start[SUPER - 1] = 1;
         part->zero = 0;
     }
     return super;
@@ -66,7 +69,7 @@ static void give(struct super *first, size_t count) {
 static void check_window(size_t bytes) {
     CHECK(window_slab_count % SUPER_SLABS == 0);
     CHECK(window_slab_count * SLAB_BYTES <= bytes);
-    CHECK((uintptr_t)window_super_address(0) % SUPER_BYTES == 0);
+    CHECK((uintptr_t)window_super_address(0) % SUPER == 0);
     CHECK(window_contains(window_super_address(0)));
     CHECK(!window_contains(window_super_address(0) - 1));
     CHECK(!window_contains(NULL));
@@ -107,9 +110,9 @@ static void scene_entries(void) {
         for (unsigned bin = 0; bin < BIN_COUNT; bin++) {
             uint16_t entry = entry_make(row, bin);
             CHECK(entry_row(entry) == row && entry_bin(entry) == bin);
-            size_t slab = random_next(&(uint64_t){entry}) % (2 * SUPER_SLABS);
+            size_t slab = random_next(&(uint64_t){entry}) % ((size_t)2 * SUPER_SLABS);
             window_entry_set(slab, entry);
-            CHECK(window_entry(window_super_address(0) + slab * SLAB_BYTES + 77) == entry);
+            CHECK(window_entry(window_super_address(0) + slab * (size_t)SLAB_BYTES + 77) == entry);
             window_entry_set(slab, 0);
         }
     }
@@ -133,7 +136,7 @@ static void scene_best_fit(void) {
     for (int i = 0; i < 7; i++)
         runs[i] = take(counts[i], 1);
     for (int i = 1; i < 7; i++)
-        CHECK(runs[i]->start == runs[i - 1]->start + counts[i - 1] * SUPER_BYTES);
+        CHECK(runs[i]->start == runs[i - 1]->start + counts[i - 1] * SUPER);
     give(runs[0], 3);
     give(runs[4], 2);
     give(runs[2], 2);
@@ -153,14 +156,14 @@ static void scene_joins(void) {
     for (size_t i = 1; i < GROW_SUPERS; i += 2)
         give(window_super(window_super_index(all->start) + i), 1);
     CHECK(take(GROW_SUPERS, 1) == all);
-    CHECK(arena_stats().reserved_bytes <= reserved + GROW_SUPERS * SUPER_BYTES);
+    CHECK(arena_stats().reserved_bytes <= reserved + GROW_SUPERS * SUPER);
 }
 
 static void scene_alignment(void) {
     open_window(4 * GIB);
     for (size_t alignment = 1; alignment <= 256; alignment *= 2) {
         struct super *super = take(3, alignment);
-        CHECK((uintptr_t)super->start % (alignment * SUPER_BYTES) == 0);
+        CHECK((uintptr_t)super->start % (alignment * SUPER) == 0);
     }
 }
 
@@ -183,7 +186,7 @@ static void scene_take_at(void) {
 static void scene_exhaustion(void) {
     open_window(64 * MIB);
     size_t count = window_slab_count / SUPER_SLABS;
-    struct super *all[64];
+    struct super *all[64] = {NULL};
     CHECK(count <= 64);
     size_t taken = 0;
     while ((all[taken] = arena_take(1, 1)) != NULL)
@@ -191,6 +194,7 @@ static void scene_exhaustion(void) {
     CHECK(taken == count);
     CHECK(arena_take(2, 1) == NULL);
     CHECK(arena_take(count + 1, 1) == NULL);
+    CHECK(all[5] != NULL);
     give(all[5], 1);
     CHECK(arena_take(2, 1) == NULL);
     CHECK(take(1, 1) == all[5]);
@@ -201,16 +205,16 @@ static void scene_others_in_the_way(void) {
     open_window(GIB);
     take(GROW_SUPERS, 1);
     char *next = window_super_address(GROW_SUPERS);
-    char *stone = mmap(next + SUPER_BYTES, SUPER_BYTES, PROT_READ | PROT_WRITE,
+    char *stone = mmap(next + SUPER, SUPER, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (stone == MAP_FAILED)
         return; /* the whole window is reserved already: nobody can be in the way */
-    memset(stone, 7, SUPER_BYTES);
+    memset(stone, 7, SUPER);
     for (int i = 0; i < 3; i++) {
         struct super *run = take(GROW_SUPERS, 1);
-        CHECK(run->start + GROW_SUPERS * SUPER_BYTES <= stone || run->start >= stone + SUPER_BYTES);
+        CHECK(run->start + GROW_SUPERS * SUPER <= stone || run->start >= stone + SUPER);
     }
-    CHECK(stone[0] == 7 && stone[SUPER_BYTES - 1] == 7);
+    CHECK(stone[0] == 7 && stone[SUPER - 1] == 7);
 }
 
 /* No memory for the descriptors or the pages: NULL, and it can be tried again. */
@@ -239,10 +243,10 @@ static void scene_purge(void) {
     run->start[0] = 5;
     arena_give(window_super(window_super_index(run->start)), 1000);
     arena_give(window_super(window_super_index(run->start) + 1), 2000);
-    CHECK(arena_stats().dirty_bytes == 2 * SUPER_BYTES);
+    CHECK(arena_stats().dirty_bytes == 2 * SUPER);
     CHECK(arena_purge(999) == 0);
-    CHECK(arena_purge(1000) == SUPER_BYTES);
-    CHECK(arena_stats().dirty_bytes == SUPER_BYTES);
+    CHECK(arena_purge(1000) == SUPER);
+    CHECK(arena_stats().dirty_bytes == SUPER);
     CHECK(run->zero == ALL_SLABS && run->start[0] == 0);
     refuse_kind(OS_CALL_PURGE);
     CHECK(arena_purge(UINT64_MAX) == 0);

@@ -25,7 +25,7 @@ static struct {
 } model[HUGE_SLOTS];
 
 static void take_huge(size_t slot) {
-    size_t bytes = 1 + random_below(&seed, 5 * PAGE);
+    size_t bytes = 1 + random_below(&seed, (size_t)5 * PAGE);
     size_t alignment = (size_t)1 << random_below(&seed, 21);
     char *start = huge_take(bytes, alignment);
     assert_non_null(start);

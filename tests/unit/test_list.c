@@ -36,14 +36,14 @@ static size_t model_find(const struct member *member) {
 }
 
 static void model_insert(size_t at, struct member *member) {
-    memmove(&model[at + 1], &model[at], (model_count - at) * sizeof *model);
+    memmove(&model[at + 1], &model[at], (model_count - at) * sizeof(void *));
     model[at] = member;
     model_count++;
 }
 
 static void model_remove(size_t at) {
     model_count--;
-    memmove(&model[at], &model[at + 1], (model_count - at) * sizeof *model);
+    memmove(&model[at], &model[at + 1], (model_count - at) * sizeof(void *));
 }
 
 static void change(uint64_t *seed) {

@@ -123,7 +123,8 @@ static void test_torn_bins(void **state) {
     info->base[4] = &anywhere;
     bin_set_top(bin, info->base + 6);
     /* A top that is not in the bin at all. */
-    own_bin(gone, class_of(208))->top += 1000;
+    struct bin *other = own_bin(gone, class_of(208));
+    bin_set_top(other, bin_top(other) + 1000);
     uint64_t given = slab_stats(class).given;
     registry_orphan_all_but(NULL);
     registry_reclaim();

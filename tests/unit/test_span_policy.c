@@ -11,6 +11,9 @@
 
 enum { WINDOW_SLABS = 4096 /* 256 MiB */ };
 
+/* Bytes, as a size. */
+#define SUPER ((size_t)SUPER_BYTES)
+
 static int start(void **state) {
     (void)state;
     start_layers("shards=8", (size_t)WINDOW_SLABS * SLAB_BYTES);
@@ -76,18 +79,18 @@ static void test_run_shrinks_and_grows(void **state) {
     /* The shard has its warm SuperSlab already: others go back to the arena. */
     span_give(take_plain(7, SUPER_SLABS));
     bool is_zero;
-    struct span *run = span_take(7, 4 * SUPER_SLABS, 1, SPAN_LARGE, &is_zero);
+    struct span *run = span_take(7, (size_t)4 * SUPER_SLABS, 1, SPAN_LARGE, &is_zero);
     char *begin = run->start;
     assert_true(span_resize(run, SUPER_SLABS + 8));
     struct span *behind = take_plain(7, 4);
     assert_int_equal(super_of(behind), super_of(run) + 1);
     assert_ptr_equal(behind->start, begin + span_bytes(run));
-    assert_false(span_resize(run, 2 * SUPER_SLABS));
+    assert_false(span_resize(run, (size_t)2 * SUPER_SLABS));
     span_give(behind);
-    assert_true(span_resize(run, 3 * SUPER_SLABS + 1));
-    assert_ptr_equal(span_of(begin + 3 * SUPER_BYTES), run);
+    assert_true(span_resize(run, (size_t)3 * SUPER_SLABS + 1));
+    assert_ptr_equal(span_of(begin + 3 * SUPER), run);
     assert_true(span_resize(run, 1));
-    assert_true(span_resize(run, 2 * SUPER_SLABS));
+    assert_true(span_resize(run, (size_t)2 * SUPER_SLABS));
     assert_true(span_give_large(run, begin));
     assert_null(span_of(begin));
 }
@@ -111,18 +114,18 @@ static void test_purge(void **state) {
     span_purge_all();
     assert_int_equal(dirty_bytes(), 0);
     struct span *kept = take_plain(4, 3);
-    struct span *large = take_plain(4, 2 * SUPER_SLABS);
+    struct span *large = take_plain(4, (size_t)2 * SUPER_SLABS);
     fill(kept);
     fill(large);
     char *begin = large->start;
     span_give(large);
-    assert_int_equal(dirty_bytes(), 2 * SUPER_BYTES);
-    assert_int_equal(span_purge_all(), 2 * SUPER_BYTES);
+    assert_int_equal(dirty_bytes(), 2 * SUPER);
+    assert_int_equal(span_purge_all(), 2 * SUPER);
     assert_int_equal(dirty_bytes(), 0);
-    assert_int_equal(resident_bytes(begin, 2 * SUPER_BYTES), 0);
+    assert_int_equal(resident_bytes(begin, 2 * SUPER), 0);
     assert_int_equal(resident_bytes(kept->start, span_bytes(kept)), span_bytes(kept));
     span_give(kept);
-    assert_true(span_purge_all() >= 3 * SLAB_BYTES);
+    assert_true(span_purge_all() >= (size_t)3 * SLAB_BYTES);
     bool is_zero = false;
     struct span *again = span_take(4, 3, 1, SPAN_TAKEN, &is_zero);
     assert_true(is_zero);
@@ -145,7 +148,7 @@ static void test_dirty_from_the_arena(void **state) {
     size_t first = super_of(single) * SUPER_SLABS;
     char *super_start = window_super_address(super_of(single));
     assert_int_equal(window_slab_index(super_start), first);
-    assert_true(resident_bytes(super_start, SUPER_BYTES) <= SLAB_BYTES);
+    assert_true(resident_bytes(super_start, SUPER) <= SLAB_BYTES);
     span_give(single);
 }
 
@@ -164,13 +167,13 @@ static void test_purge_refused(void **state) {
     assert_false(is_zero);
     assert_int_equal(span->start[0], 1);
     span_give(span);
-    assert_true(span_purge_all() >= 7 * SLAB_BYTES);
+    assert_true(span_purge_all() >= (size_t)7 * SLAB_BYTES);
 }
 
 /* No memory: NULL, and as if nothing had happened. */
 static void test_take_refused(void **state) {
     (void)state;
-    size_t sizes[] = {1, SUPER_SLABS, 3 * SUPER_SLABS + 1, 40 * SUPER_SLABS};
+    size_t sizes[] = {1, SUPER_SLABS, (size_t)3 * SUPER_SLABS + 1, (size_t)40 * SUPER_SLABS};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct span_stats before = span_stats();
         bool is_zero;
