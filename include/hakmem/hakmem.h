@@ -19,6 +19,9 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#ifdef __GLIBC__
+#include <malloc.h> /* struct mallinfo, mallinfo2 */
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -98,17 +101,17 @@ HAK_EXPORT int hak_malloc_trim(size_t pad) HAK_NOEXCEPT;
 HAK_EXPORT int hak_mallopt(int param, int value) HAK_NOEXCEPT;
 
 /* glibc's summary of the heap; <malloc.h> describes the fields. arena is the
- * memory taken for spans, hblkhd that of huge blocks, uordblks what programs
+ * memory mapped for spans, hblkhd that of huge blocks, uordblks what programs
  * hold (blocks kept in thread caches included), fordblks the rest, keepcost
  * what hak_malloc_trim could give back. mallinfo's ints saturate at INT_MAX. */
-struct mallinfo;
-struct mallinfo2;
+#ifdef __GLIBC__
 HAK_EXPORT struct mallinfo hak_mallinfo(void) HAK_NOEXCEPT;
 HAK_EXPORT struct mallinfo2 hak_mallinfo2(void) HAK_NOEXCEPT;
 
 /* XML on stream in the frame of glibc's malloc_info(3). options must be 0,
  * else -1 with EINVAL. */
 HAK_EXPORT int hak_malloc_info(int options, FILE *stream) HAK_NOEXCEPT;
+#endif
 
 /* A table of the heap on standard error. */
 HAK_EXPORT void hak_malloc_stats(void) HAK_NOEXCEPT;

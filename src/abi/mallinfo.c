@@ -13,7 +13,7 @@ struct mallinfo2 hak_mallinfo2(void) {
     if (!front_start())
         return info;
     struct figures f = figures_gather();
-    info.arena = f.arena.committed_bytes - f.arena.free_bytes;
+    info.arena = f.arena.committed_bytes;
     info.hblks = f.huge.count;
     info.hblkhd = f.huge.bytes;
     info.uordblks = f.live_bytes;
@@ -57,6 +57,7 @@ int hak_malloc_info(int options, FILE *stream) {
                     (size_t)(c->taken - c->given));
     }
     fprintf(stream, "</sizes>\n</heap>\n");
+    fprintf(stream, "<total type=\"fast\" count=\"0\" size=\"0\"/>\n");
     fprintf(stream, "<total type=\"large\" count=\"%zu\" size=\"%zu\"/>\n", f.spans.large_count,
             f.spans.large_bytes);
     fprintf(stream, "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n", f.huge.count,
@@ -64,6 +65,9 @@ int hak_malloc_info(int options, FILE *stream) {
     fprintf(stream, "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n", info.ordblks,
             info.fordblks);
     fprintf(stream, "<system type=\"current\" size=\"%zu\"/>\n", f.mapped_bytes);
+    fprintf(stream, "<system type=\"max\" size=\"%zu\"/>\n",
+            f.arena.committed_bytes + f.huge.peak_bytes);
+    fprintf(stream, "<aspace type=\"mprotect\" size=\"%zu\"/>\n", f.mapped_bytes);
     fprintf(stream, "<aspace type=\"total\" size=\"%zu\"/>\n</malloc>\n",
             f.arena.reserved_bytes + f.huge.bytes);
     return 0;

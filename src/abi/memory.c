@@ -90,6 +90,7 @@ size_t abi_nallocx(size_t size, int flags) {
  * process has one thread and its environment is as it was given. In this file,
  * because a static link takes it along with every use of malloc. */
 __attribute__((constructor)) static void at_load(void) {
+    front_loaded();
     if (front_start())
         abi_stats_at_load();
 }

@@ -15,7 +15,6 @@
 
 #include "front/front.h"
 #include "os/metadata.h"
-#include "slab/bitmaps.h"
 #include "span/arena.h"
 #include "span/large.h"
 
@@ -35,7 +34,6 @@ static void for_each_lock(lock_action *action) {
                 action(&pool->lock);
         }
     }
-    action(&bitmaps_lock);
     for (unsigned s = 0; s < shards; s++)
         action(&span_shards[s].lock);
     action(&arena_lock);

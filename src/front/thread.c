@@ -14,6 +14,7 @@
  * pthread_setspecific, pthread_atfork) may itself allocate, so thread-local state
  * is complete before each such call. */
 #include <pthread.h>
+#include <sys/auxv.h>
 
 #include "front/front.h"
 #include "modes/watch.h"
@@ -29,9 +30,32 @@ _Thread_local struct front_tls front_tls = {
     .cache = &newborn_cache,
 };
 
+/* Inside the dynamic linker, while it relocates, this thread's TLS exists but is
+ * all zero: its initial values are copied into it only afterwards (glibc, elf/rtld.c).
+ * Resolvers of IFUNC symbols run at that time, and some call malloc. So this library
+ * has such a symbol itself: its resolver runs when the library is relocated, which is
+ * before all that use it, and writes the initial values early. Without a dynamic linker
+ * resolvers run before there is any TLS, but then nothing is relocated late either. */
+#if defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__)) && !HAK_TSAN
+static void nothing(void) {}
+
+__attribute__((used, no_sanitize("address",
+                                 "undefined"))) static void (*resolve_early_probe(void))(void) {
+    if (getauxval(AT_BASE) != 0) {
+        front_tls.row = (struct row *)&cache_closed_row;
+        front_tls.cache = &newborn_cache;
+    }
+    return nothing;
+}
+
+static void early_probe(void) __attribute__((ifunc("resolve_early_probe")));
+static void (*const early_probe_reference)(void) __attribute__((used)) = early_probe;
+#endif
+
 struct os_lock front_start_lock;
 static _Atomic bool is_started;
-static _Atomic bool has_key; /* written under front_start_lock */
+static _Atomic bool is_loaded; /* the dynamic linker is done with this library */
+static _Atomic bool has_key;   /* written under front_start_lock */
 static pthread_key_t key;
 
 static void end_thread(void *argument) {
@@ -100,6 +124,10 @@ static bool ensure_key(void) {
 static hak_cold struct thread *begin_thread(void) {
     if (!front_start())
         return NULL;
+    /* Still inside the dynamic linker, perhaps: what is written to TLS now may be lost,
+     * so the thread stays newborn and works without a cache. */
+    if (!atomic_load_explicit(&is_loaded, memory_order_relaxed))
+        return NULL;
     struct thread *thread = registry_add();
     if (thread == NULL)
         return NULL;
@@ -112,6 +140,8 @@ static hak_cold struct thread *begin_thread(void) {
         pthread_setspecific(key, thread);
     return thread;
 }
+
+void front_loaded(void) { atomic_store_explicit(&is_loaded, true, memory_order_relaxed); }
 
 struct thread *front_thread(void) {
     struct thread *thread = front_tls.cache->thread;

@@ -9,7 +9,6 @@
  *   opening    the first use of a class in a shard
  *   class      one per shard and size class: its slabs. A slab that moves from
  *              one shard to another needs both, the lower shard's first
- *   bitmaps    spare bitmaps of slabs
  *   spans      one per shard: its SuperSlabs
  *   arena      the window's SuperSlabs
  *   huge       the table of huge blocks

@@ -24,7 +24,6 @@
  * are taken and given without the lock. */
 #include "slab/slab.h"
 
-#include "slab/bitmaps.h"
 #include "span/report.h"
 
 enum {
@@ -143,10 +142,7 @@ static bool add_fresh(unsigned shard, unsigned class) {
     if (span == NULL)
         return false;
     span->capacity = shape->capacity;
-    if (!bitmaps_take(span)) {
-        span_give(span);
-        return false;
-    }
+    span->free_bits = super_bitmap(window_super(window_super_index(span->start)), span);
     span->touched = is_zero ? 0 : span->capacity;
     span->fill_rank = FILL_UNLISTED;
     list_init(&span->link);
@@ -356,7 +352,6 @@ static void give_retired(struct list *retired) {
     while (!list_is_empty(retired)) {
         struct span *span = container_of(retired->next, struct span, link);
         list_remove(&span->link);
-        bitmaps_give(span);
         span_give(span);
     }
 }

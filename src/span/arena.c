@@ -172,6 +172,29 @@ static bool commit(size_t index, size_t count) {
     return true;
 }
 
+/* The first aligned run of count free SuperSlabs that have memory already, for when
+ * the kernel refuses more: a limit on data counts committed ones, used or not. */
+static size_t committed_fit(size_t count, size_t alignment) {
+    size_t first_address = window_first_slab / SUPER_SLABS;
+    size_t length = 0;
+    for (size_t i = next_with(0, true); i < frontier; i++) {
+        struct super *super = bitmap_get(free_set, i) ? window_super(i) : NULL;
+        length = super != NULL && super->committed ? length + 1 : 0;
+        size_t at = i + 1 - count;
+        if (length >= count && (first_address + at) % alignment == 0)
+            return at;
+    }
+    return NOT_FOUND;
+}
+
+static struct super *take_committed(size_t count, size_t alignment) {
+    os_lock_acquire(&arena_lock);
+    size_t index = committed_fit(count, alignment);
+    bool claimed = index != NOT_FOUND && claim(index, count);
+    os_lock_release(&arena_lock);
+    return claimed ? window_super(index) : NULL;
+}
+
 struct super *arena_take(size_t count, size_t alignment) {
     os_lock_acquire(&arena_lock);
     size_t index = NOT_FOUND;
@@ -186,7 +209,7 @@ struct super *arena_take(size_t count, size_t alignment) {
         return NULL;
     if (!commit(index, count)) {
         unclaim(index, count);
-        return NULL;
+        return take_committed(count, alignment);
     }
     return window_super(index);
 }

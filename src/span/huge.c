@@ -22,6 +22,7 @@ static struct huge *table;
 static size_t count;
 static size_t capacity; /* in entries; the table is a mapping of its own */
 static size_t live_bytes;
+static size_t peak_bytes;
 static uint64_t taken_total, given_total;
 
 /* How many blocks start at or below pointer. */
@@ -63,6 +64,7 @@ static void insert(char *start, size_t bytes) {
     table[rank] = (struct huge){start, bytes};
     count++;
     live_bytes += bytes;
+    peak_bytes = hak_max(peak_bytes, live_bytes);
 }
 
 static void remove_entry(struct huge *entry) {
@@ -151,7 +153,7 @@ void *huge_start_of(const void *pointer, size_t *bytes) {
 
 struct huge_stats huge_stats(void) {
     os_lock_acquire(&huge_lock);
-    struct huge_stats stats = {count, live_bytes, taken_total, given_total};
+    struct huge_stats stats = {count, live_bytes, peak_bytes, taken_total, given_total};
     os_lock_release(&huge_lock);
     return stats;
 }

@@ -32,7 +32,7 @@ size_t huge_usable_bytes(const void *pointer); /* 0: none starts there */
 void *huge_start_of(const void *pointer, size_t *bytes);
 
 struct huge_stats {
-    size_t count, bytes;
+    size_t count, bytes, peak_bytes;
     uint64_t taken, given;
 };
 struct huge_stats huge_stats(void);

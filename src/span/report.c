@@ -23,7 +23,7 @@ static void require_alignment(const void *pointer, const char *operation) {
  * serve something else. */
 static bool was_large(const void *pointer, size_t *bytes) {
     struct super *super = window_super(window_super_index(pointer));
-    if (super == NULL || super->spans == NULL || entry_bin(window_entry(pointer)) != BIN_LARGE)
+    if (super == NULL || entry_bin(window_entry(pointer)) != BIN_LARGE)
         return false;
     struct span *span = &super->spans[super_index_of_slab(super, pointer)];
     *bytes = span_bytes(span);

@@ -16,7 +16,6 @@
  * heads; the arena's may be taken inside it. Commit and purge run unlocked. */
 #include "span/span.h"
 
-#include "os/metadata.h"
 #include "os/system.h"
 #include "span/arena.h"
 #include "span/move.h"
@@ -128,12 +127,6 @@ static struct super *find_fit(struct span_shard *shard, unsigned count, size_t a
     return NULL;
 }
 
-static bool ensure_spans(struct super *super) {
-    if (super->spans == NULL)
-        super->spans = os_metadata_take(SUPER_SLABS * sizeof *super->spans);
-    return super->spans != NULL;
-}
-
 /* Makes slab `first` of super the head of a span; its slabs are taken. */
 static struct span *begin_span(struct span_shard *shard, struct super *super, unsigned first,
                                size_t slabs, enum span_state state) {
@@ -162,19 +155,12 @@ static struct span *take_within(struct span_shard *shard, unsigned slabs, size_t
         struct super *fresh = arena_take(1, 1);
         if (fresh == NULL)
             return NULL;
-        if (!ensure_spans(fresh)) {
-            arena_give(fresh, os_now_ms());
-            return NULL;
-        }
         os_lock_acquire(&shard->lock);
         adopt(shard, fresh);
         enlist(shard, fresh);
         note_dirty(shard, fresh, os_now_ms());
         super = fresh;
         first = 0;
-    } else if (!ensure_spans(super)) {
-        os_lock_release(&shard->lock);
-        return NULL;
     }
     uint32_t mask = slab_mask(first, slabs);
     *is_zero = (super->zero & mask) == mask;
@@ -196,11 +182,6 @@ static struct span *take_run(struct span_shard *shard, size_t slabs, size_t alig
         return NULL;
     size_t first = window_super_index(head->start);
     struct super *last = window_super(first + count - 1);
-    if (!ensure_spans(head)) {
-        for (size_t i = 0; i < count; i++)
-            arena_give(window_super(first + i), os_now_ms());
-        return NULL;
-    }
     *is_zero = true;
     os_lock_acquire(&shard->lock);
     for (size_t i = 0; i < count; i++) {

@@ -67,11 +67,15 @@ struct super {
     _Atomic uint32_t heads; /* read without a lock by span_of */
     uint32_t free;
     uint32_t zero;
-    _Atomic uint32_t moved;  /* slabs into which pages were moved (move.c) */
-    uint64_t dirty_since_ms; /* while on a dirty list */
-    struct list link;        /* shard's list by number of free slabs */
-    struct list dirty_link;  /* list of those with free slabs that are not zero */
-    struct span *spans;      /* SUPER_SLABS of them; NULL until first needed */
+    _Atomic uint32_t moved;         /* slabs into which pages were moved (move.c) */
+    uint64_t dirty_since_ms;        /* while on a dirty list */
+    struct list link;               /* shard's list by number of free slabs */
+    struct list dirty_link;         /* list of those with free slabs that are not zero */
+    struct span spans[SUPER_SLABS]; /* by first slab */
+    /* For slabs of more blocks than inline_bits holds. All that a SuperSlab can ever
+     * need is had with its descriptor, so that its memory can be used to the end when
+     * nothing more is to be had; untouched, it costs nothing. */
+    uint64_t bitmaps[SUPER_SLABS][SPAN_BITMAP_WORDS];
 };
 
 #define ALL_SLABS UINT32_MAX
@@ -82,6 +86,12 @@ hak_inline uint32_t slab_mask(unsigned first, unsigned count) {
 
 hak_inline unsigned super_index_of_slab(const struct super *super, const void *pointer) {
     return (unsigned)((size_t)((const char *)pointer - super->start) >> SLAB_SHIFT);
+}
+
+/* The bitmap of the span that starts at a slab of super, for capacity blocks. */
+hak_inline uint64_t *super_bitmap(struct super *super, struct span *span) {
+    bool is_short = span->capacity <= SPAN_INLINE_WORDS * WORD_BITS;
+    return is_short ? span->inline_bits : super->bitmaps[span - super->spans];
 }
 
 #endif
