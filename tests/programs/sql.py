@@ -30,3 +30,19 @@ SELECT sum(length(note)), count(DISTINCT substr(note, -4)) FROM event;
 VACUUM;
 PRAGMA integrity_check;
 """
+
+# The same number of rows in a database in memory, so that all of it is malloc's blocks: what a
+# program that keeps its data there pays for. A file's pages would be the kernel's.
+IN_MEMORY = f"""
+CREATE TABLE person(id INTEGER PRIMARY KEY, name TEXT, town TEXT, born INTEGER);
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})
+INSERT INTO person SELECT i, printf('name %x of many', i * 7919 % 1000003),
+  printf('town %d', i * 104729 % 997), 1900 + i * 31 % 120 FROM n;
+CREATE INDEX person_name ON person(name);
+CREATE INDEX person_town ON person(town, born);
+SELECT town, count(*), avg(born) FROM person GROUP BY town ORDER BY 2 DESC, 1 LIMIT 5;
+SELECT count(*) FROM person a JOIN person b ON a.town = b.town AND a.born = b.born + 1;
+UPDATE person SET name = upper(name) || ' ' || town WHERE id % 3 = 0;
+DELETE FROM person WHERE id % 5 = 0;
+SELECT count(*), sum(length(name)), max(name) FROM person;
+"""
