@@ -7,9 +7,10 @@
  * that its next calls find what they need in the thread's cache, then makes
  * the calls that count; the parent executes it one instruction at a time and
  * notes the program counter from the first instruction of malloc or free
- * until the call has returned. Both have the same address space, so the parent
- * can name what it sees. Nothing of the library is changed or assumed: what
- * is listed is what ran.
+ * until the call has returned. Every call is repeated, as a cache may need
+ * some to adapt to a size; a reader takes the shortest. Both processes have
+ * the same address space, so the parent can name what it sees. Nothing of the
+ * library is changed or assumed: what is listed is what ran.
  *
  * Output: one line a call, "malloc SIZE FILE:offset FILE:offset ...", where an
  * offset is an address within the file's own address space.
@@ -31,7 +32,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WARM_UPS = 8, BLOCKS_AT_ONCE = 4, REPEATS = 3, LONGEST_CALL = 4096 };
+enum { WARM_UPS = 8, BLOCKS_AT_ONCE = 4, REPEATS = 16, LONGEST_CALL = 4096 };
 
 /* Called through pointers that the compiler cannot see through, or it would
  * drop a malloc whose block is only freed. */
