@@ -2,7 +2,7 @@
  * inside the allocator, at exit, in a panic.
  *
  * The formats are a subset of printf's: %s %c %d %u %x %p %%, with l and z as
- * length modifiers for the integers and a minimal field width for all. What
+ * length modifiers for the integers and a minimal field width for %s, %d, %u, %x. What
  * does not fit is cut; one byte is always kept so that a closing newline has
  * room. Not thread safe: each buffer has one user. */
 #ifndef HAK_BASE_FORMAT_H

@@ -437,6 +437,7 @@ void cache_open(struct thread *thread, unsigned shard) {
     thread->shard = shard;
     thread->own = &thread->cache.rows[shard % ROW_COUNT];
     thread->cache.thread = thread;
+    thread->aged_ms = os_now_ms();
     for (unsigned i = 0; i < BIN_COUNT; i++)
         bin_set_top(&thread->own->bins[i], (void **)cache_no_block);
     if (thread->bump == NULL) {
