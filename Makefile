@@ -42,7 +42,8 @@ format:
 ## make fuzz SECONDS=n    every fuzzer for n seconds each
 fuzz:
 	@tools/setup build lint
-	@tools/fuzz $(SECONDS)
+	@tools/build fuzz
+	@tests/fuzz/run build/fuzz $(SECONDS)
 
 ## make bench        the micro benchmarks beside the peers
 bench:
