@@ -10,11 +10,11 @@
  * and back. That serves other libraries' destructors, which may run after ours.
  *
  * The first call may come before any constructor, inside the dynamic linker. So
- * nothing here relies on constructors; and what is called (pthread_key_create,
+ * nothing here needs a constructor to have run; until the library's own has, the
+ * thread works without a cache. What is called (pthread_key_create,
  * pthread_setspecific, pthread_atfork) may itself allocate, so thread-local state
  * is complete before each such call. */
 #include <pthread.h>
-#include <sys/auxv.h>
 
 #include "front/front.h"
 #include "modes/watch.h"
@@ -41,7 +41,7 @@ static void nothing(void) {}
 
 __attribute__((used, no_sanitize("address",
                                  "undefined"))) static void (*resolve_early_probe(void))(void) {
-    if (getauxval(AT_BASE) != 0) {
+    if (os_has_dynamic_linker()) {
         front_tls.row = (struct row *)&cache_closed_row;
         front_tls.cache = &newborn_cache;
     }

@@ -34,6 +34,8 @@ uint64_t os_random_seed(void) {
     return seed;
 }
 
+bool os_has_dynamic_linker(void) { return getauxval(AT_BASE) != 0; }
+
 unsigned os_process_id(void) { return (unsigned)getpid(); }
 
 /* "NAME=value" is name's? Then its value. */

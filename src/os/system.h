@@ -23,6 +23,10 @@ const char *os_environment(const char *name);
 
 unsigned os_process_id(void);
 
+/* Whether a dynamic linker started this program. May be asked while it is still
+ * at work. */
+bool os_has_dynamic_linker(void);
+
 enum { OS_STANDARD_ERROR = 2 }; /* its file descriptor */
 
 /* A buffer that writes to a file descriptor when full and at os_output_end. */

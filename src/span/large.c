@@ -31,7 +31,8 @@ void *large_take(unsigned shard, size_t bytes, size_t alignment, bool *is_zero) 
         }
     }
     *is_zero = true;
-    return huge_take(bytes, alignment);
+    /* Of the size that it would have had in the window. */
+    return huge_take(bytes < GIB ? align_up(bytes, SLAB_BYTES) : bytes, alignment);
 }
 
 void large_give(void *pointer) {

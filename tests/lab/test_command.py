@@ -117,7 +117,7 @@ def test_each_program_of_the_demo_does_its_work(
 
 def test_a_program_that_fails_under_one_allocator_leaves_the_other(tmp_path: Path) -> None:
     target = tmp_path / "result.json"
-    script = 'case "$LD_PRELOAD" in *hakmem*) exit 9;; esac'
+    script = 'case "$LD_PRELOAD" in *libhakmem*) exit 9;; esac'
     done = hakmem(
         "compare", "--peers", "glibc", "--runs", "1", "--json", target, "--", "sh", "-c", script
     )
