@@ -17,6 +17,8 @@ elseif(HAKMEM_SANITIZE)
 else()
   add_compile_options(-O2 -g)
 endif()
+# Debian 12's Valgrind gives up on the DWARF 5 that clang writes.
+add_compile_options($<$<C_COMPILER_ID:Clang>:-gdwarf-4> $<$<CXX_COMPILER_ID:Clang>:-gdwarf-4>)
 # Sized delete is C++14, but clang has it only on request.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsized-deallocation>)
 # Paths in debug information and in __FILE__ do not depend on where the tree lies.
