@@ -20,7 +20,6 @@
 #define hak_noinline __attribute__((noinline))
 #define hak_cold __attribute__((cold, noinline))
 #define hak_inline static inline __attribute__((always_inline))
-#define hak_weak __attribute__((weak))
 
 /* Declares a variable that files of the library share: without "hidden" each
  * access would go through a table of addresses. */
