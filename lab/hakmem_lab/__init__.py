@@ -13,5 +13,6 @@ From the bottom up:
     tables     results for people
     suites     the built-in benchmarks
     peers/     other allocators: where they come from, how they are installed
-    cli        the commands
+    commands/  one command a file: its options, and what it prints
+    cli        puts the commands together
 """

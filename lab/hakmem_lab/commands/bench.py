@@ -1,0 +1,82 @@
+"""`hakmem bench`: the built-in workloads under each allocator."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hakmem_lab import report, suites, tables
+from hakmem_lab.commands.common import (
+    JsonOption,
+    PeersOption,
+    ProfileOption,
+    RunsOption,
+    SeedOption,
+    SetOption,
+    WarmupOption,
+    err,
+    finish,
+    names_of,
+    out,
+    seed_of,
+    typed,
+)
+from hakmem_lab.errors import LabError
+from hakmem_lab.measure import Allocator, run
+from hakmem_lab.options import allocator_options
+from hakmem_lab.peers import registry
+from hakmem_lab.schedule import Metrics, Task, interleave
+
+
+def bench_command(
+    suite: Annotated[str, typer.Option(help=f"One of: {', '.join(suites.SUITES)}.")] = "micro",
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME...", help="Only these of the suite.")
+    ] = None,
+    peers: PeersOption = None,
+    runs: RunsOption = 10,
+    warmup: WarmupOption = 1,
+    profile: ProfileOption = None,
+    settings: SetOption = None,
+    seed: SeedOption = None,
+    json: JsonOption = None,
+    more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
+) -> None:
+    """Run the built-in workloads under each allocator, interleaved."""
+    if suite not in suites.SUITES:
+        raise LabError(f"there is no suite '{suite}'; there are: {', '.join(suites.SUITES)}")
+    named = [name for item in [*(only or []), *(more or [])] for name in names_of(item) or []]
+    benchmarks = suites.select(suite, named)
+    allocators, missing = registry.choose(names_of(peers))
+    if peers is None:
+        allocators.insert(0, registry.stub())
+    allocators.insert(0, registry.hakmem(allocator_options(profile, settings or [])))
+    checksums = suites.Checksums()
+    tasks = [
+        _bench_task(benchmark, allocator, checksums)
+        for benchmark in benchmarks
+        for allocator in allocators
+        if benchmark.fits(allocator.name)
+    ]
+    experiment = report.Experiment(
+        typed(), runs, warmup, seed_of(seed), registry.HAKMEM, allocators, missing
+    )
+    samples = interleave(tasks, runs, warmup, experiment.seed, err)
+    checksums.judge(samples)
+    view = report.View(report.document(experiment, samples))
+    tables.grid(out, view, "ns_per_op")
+    tables.ratios(out, view, registry.HAKMEM, "ns_per_op")
+    tables.grid(out, view, "peak_rss_bytes")
+    finish(view, samples, json)
+
+
+def _bench_task(
+    benchmark: suites.Benchmark, allocator: Allocator, checksums: suites.Checksums
+) -> Task:
+    command = benchmark.command()
+
+    def once() -> Metrics:
+        return suites.driver_metrics(benchmark, allocator, run(command, allocator), checksums)
+
+    return Task(benchmark.name, allocator.name, once)
