@@ -87,6 +87,7 @@ static void flush_oldest(struct bin *bin, void **base, unsigned class, unsigned 
         unsigned part = hak_min(count, (unsigned)FLUSH_MAX);
         size_t rest = (size_t)(bin_top(bin) - base) - part;
         bin_set_top(bin, base);
+        /* atomic: warm, correctness; its partner is a fork in another thread. */
         atomic_thread_fence(memory_order_release);
         memcpy(batch, base + 1, part * sizeof *batch);
         memmove(base + 1, base + 1 + part, rest * sizeof *base);

@@ -50,6 +50,7 @@ void os_lock_wait(struct os_lock *lock) {
             return;
         relax();
     }
+    /* atomic: warm, correctness; pairs with the release of the holder before. */
     while (atomic_exchange_explicit(&lock->state, LOCK_HELD_WITH_WAITERS, memory_order_acquire) !=
            LOCK_FREE)
         futex(lock, FUTEX_WAIT, LOCK_HELD_WITH_WAITERS);

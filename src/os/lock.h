@@ -44,6 +44,7 @@ hak_inline bool os_lock_try(struct os_lock *lock) {
     if (os_lock_is_passed())
         return true;
     uint32_t expected = LOCK_FREE;
+    /* atomic: warm, correctness; pairs with the release of the holder before. */
     return atomic_compare_exchange_strong_explicit(&lock->state, &expected, LOCK_HELD,
                                                    memory_order_acquire, memory_order_relaxed);
 }
@@ -56,7 +57,8 @@ hak_inline void os_lock_acquire(struct os_lock *lock) {
 hak_inline void os_lock_release(struct os_lock *lock) {
     if (os_lock_is_passed())
         return;
-    /* Pairs with the acquire of the next holder: it sees all writes made here. */
+    /* atomic: warm, correctness; pairs with the acquire of the next holder, which
+     * sees all writes made here. */
     uint32_t was = atomic_exchange_explicit(&lock->state, LOCK_FREE, memory_order_release);
     if (hak_unlikely(was == LOCK_HELD_WITH_WAITERS))
         os_lock_wake(lock);

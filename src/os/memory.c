@@ -46,6 +46,7 @@ uint64_t os_call_count(enum os_call kind) {
 
 /* Counts the call; false when a test wants it refused. */
 static bool call_begins(enum os_call kind) {
+    /* atomic: cold, telemetry; read in os_call_count, and orders nothing. */
     atomic_fetch_add_explicit(&calls[kind], 1, memory_order_relaxed);
     return os_test_refuses == NULL || !os_test_refuses(kind);
 }
@@ -135,6 +136,7 @@ void *os_map_aligned(size_t bytes, size_t alignment) {
 }
 
 void os_unmap(void *address, size_t bytes) {
+    /* atomic: cold, telemetry; read in os_call_count, and orders nothing. */
     atomic_fetch_add_explicit(&calls[OS_CALL_UNMAP], 1, memory_order_relaxed);
     int saved_errno = errno;
     munmap(address, bytes);

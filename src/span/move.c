@@ -20,6 +20,7 @@ static _Atomic uint32_t moved_slabs;
 static void count_moved(uint32_t before, uint32_t after) {
     uint32_t change = bit_count(after) - bit_count(before);
     if (change != 0)
+        /* atomic: cold, correctness; no partner: a count, read in move_pages. */
         atomic_fetch_add_explicit(&moved_slabs, change, memory_order_relaxed);
 }
 
@@ -30,6 +31,8 @@ static void mark(const char *start, size_t bytes) {
     for (size_t slab = first; slab <= last; slab++) {
         struct super *super = window_super(slab / SUPER_SLABS);
         uint32_t bit = slab_mask(slab % SUPER_SLABS, 1);
+        /* atomic: cold, correctness; no partner: a bit, cleared in move_out by the
+         * span's next owner. */
         uint32_t before = atomic_fetch_or_explicit(&super->moved, bit, memory_order_relaxed);
         count_moved(before, before | bit);
     }
@@ -63,6 +66,7 @@ bool move_out(struct super *super, uint32_t slabs) {
         size_t bytes = (size_t)count * SLAB_BYTES;
         uint32_t moved = atomic_load_explicit(&super->moved, memory_order_relaxed);
         if ((moved & run) != 0 && os_commit(start, bytes)) {
+            /* atomic: cold, correctness; no partner: other spans' bits change too. */
             moved = atomic_fetch_and_explicit(&super->moved, ~run, memory_order_relaxed);
             count_moved(moved, moved & ~run);
         } else {

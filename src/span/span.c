@@ -139,6 +139,8 @@ static struct span *begin_span(struct span_shard *shard, struct super *super, un
         shard->large_taken++;
         shard->large_bytes += span_bytes(span);
     }
+    /* atomic: warm, correctness; pairs with the acquire in span_of, which then sees
+     * the head's fields. */
     atomic_fetch_or_explicit(&super->heads, slab_mask(first, 1), memory_order_release);
     return span;
 }
@@ -256,6 +258,7 @@ static void give_locked(struct span_shard *shard, struct span *span) {
         shard->large_bytes -= span_bytes(span);
     }
     span->state = SPAN_FREE;
+    /* atomic: warm, correctness; pairs with the acquire in span_of. */
     atomic_fetch_and_explicit(&super->heads, ~slab_mask(first, 1), memory_order_release);
     if (first + span->slabs <= SUPER_SLABS)
         free_slabs(shard, super, slab_mask(first, span->slabs));
