@@ -13,6 +13,7 @@ From the bottom up:
     tables     results for people
     suites     the built-in benchmarks
     peers/     other allocators: where they come from, how they are installed
+    machine_code/   what a library's code is, and what malloc and free execute (`hakmem audit`)
     commands/  one command a file: its options, and what it prints
     cli        puts the commands together
 """

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import typer
 from rich.markup import escape
 
+from hakmem_lab.commands.audit import audit_command
 from hakmem_lab.commands.bench import bench_command
 from hakmem_lab.commands.common import PASS_ON, err
 from hakmem_lab.commands.compare import compare_command
@@ -32,6 +33,7 @@ app = typer.Typer(
 app.command("run", context_settings=PASS_ON)(run_command)
 app.command("compare", context_settings=PASS_ON)(compare_command)
 app.command("bench")(bench_command)
+app.command("audit")(audit_command)
 app.command("demo")(demo_command)
 app.add_typer(peers_app, name="peers")
 app.add_typer(results_app, name="results")

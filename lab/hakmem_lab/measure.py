@@ -74,7 +74,7 @@ def require_program(word: str) -> None:
         raise MissingError(f"there is no program '{word}' to run")
 
 
-def _preloadable(library: Path, directory: Path) -> str:
+def preloadable(library: Path, directory: Path) -> str:
     """LD_PRELOAD separates paths by blanks and colons, so a path that has them needs another."""
     if not set(" :\t\n") & set(str(library)):
         return str(library)
@@ -129,7 +129,7 @@ def _run_in(directory: Path, command: Command, allocator: Allocator) -> Run:
     words = [
         str(paths.tool("launch")),
         str(report),
-        ":".join(_preloadable(library, directory) for library in preload),
+        ":".join(preloadable(library, directory) for library in preload),
         *command.words,
     ]
     process = subprocess.Popen(
