@@ -118,7 +118,7 @@ def read_sources(folder: Path) -> Sources:
 
 
 def _read(file: str, text: str) -> Iterator[Operation | Fault]:
-    code = _COMMENT_OR_STRING.sub(_blank_comment, text)
+    code = _COMMENT_OR_STRING.sub(_blank, text)
     notes: dict[int, Note] = {}  # by the place where the comment ends
     for found in _COMMENT_OR_STRING.finditer(text):
         words = _words_of(found["comment"] or "")
@@ -134,7 +134,7 @@ def _read(file: str, text: str) -> Iterator[Operation | Fault]:
         above = [place for place in notes if place <= found.start()]
         place = max(above, default=-1)
         holds = bool(above) and not re.search(r"[;{}]", code[place : found.start()])
-        required = _is_required(found[1], code[found.start() : end])
+        required = _is_required(found[1], text[found.start() : end])
         if holds:
             used.add(place)
         if holds or required:
@@ -151,10 +151,9 @@ def _is_required(name: str, statement: str) -> bool:
     return _REQUIRED.fullmatch(name) is not None
 
 
-def _blank_comment(found: re.Match[str]) -> str:
+def _blank(found: re.Match[str]) -> str:
     """As long as before and with the same lines, so that places in the text stay right."""
-    comment = found["comment"]
-    return found[0] if comment is None else re.sub(r"[^\n]", " ", comment)
+    return re.sub(r"[^\n]", " ", found[0])
 
 
 def _words_of(comment: str) -> str:
