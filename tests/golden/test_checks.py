@@ -85,8 +85,8 @@ def test_layers_refuse(tmp_path: Path, name: str, text: str, complaint: str) -> 
 def tracer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("tracer") / "trace_calls"
     source = ROOT / "bench" / "tools" / "trace_calls.c"
-    command = ["gcc", "-D_GNU_SOURCE", "-fno-builtin", "-pthread", "-o", program, source]
-    subprocess.run(command, check=True, timeout=60)
+    flags = ["-D_GNU_SOURCE", "-fno-builtin", "-pthread"]
+    subprocess.run(["gcc", *flags, "-o", program, source], check=True, timeout=60)
     return program
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_text
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.progress import track
 
-from hakmem_lab import paths
+from hakmem_lab import paths, report
 from hakmem_lab.commands.common import JsonOption, err, names_of, out, typed
 from hakmem_lab.errors import LabError
 from hakmem_lab.machine_code import subject, verdict, view
@@ -71,10 +70,12 @@ def audit_command(
             view.atomics(out, content)
     for name, reason in missing.items():
         out.print(f"[yellow]missing:[/yellow] {name} ({escape(reason)})")
+    foreign = [each.allocator.name for each in subjects if each.is_foreign]
     for failure in content["failed"]:
-        out.print(f"[red]failed:[/red] {escape(failure['reason'])}", highlight=False)
+        word = "[yellow]not run:" if failure["allocator"] in foreign else "[red]failed:"
+        out.print(f"{word}[/] {escape(failure['reason'])}", highlight=False)
     if json is not None:
-        json.write_text(json_text.dumps(content, indent=1) + "\n", encoding="utf-8")
+        report.write(json, content)
         err.print(f"written: {json}", highlight=False)
     # The notes of a library for another processor can be judged without running it.
     is_unfinished = any(each.failure and not (check and each.is_foreign) for each in subjects)

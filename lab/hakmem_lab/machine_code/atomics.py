@@ -49,11 +49,9 @@ def _code_of(image: Image) -> Iterator[Function]:
 def _within(image: Image, function: Function) -> Iterator[Atomic]:
     if is_helper(function.name):
         return  # counted where it is called
-    disassembler = image.quick_disassembler()
-    disassembler.skipdata = True
     code = image.bytes_at(function.begin, function.end - function.begin)
     name = plain_name(function.name) or f"at {function.begin:#x}"
-    for address, _, mnemonic, operands in disassembler.disasm_lite(code, function.begin):
+    for address, _, mnemonic, operands in image.sweeper.disasm_lite(code, function.begin):
         kind = ordering_kind(image.machine, mnemonic, operands)
         text = f"{mnemonic} {operands}".rstrip()
         if kind is None and mnemonic == "bl" and (helper := _helper_called(image, operands)):

@@ -96,11 +96,18 @@ class Image:
     @functools.cached_property
     def disassembler(self) -> capstone.Cs:
         """With detail: groups and operands of each instruction. For the few that were executed."""
-        found = self.quick_disassembler()
+        found = self._new_disassembler()
         found.detail = True
         return found
 
-    def quick_disassembler(self) -> capstone.Cs:
+    @functools.cached_property
+    def sweeper(self) -> capstone.Cs:
+        """For all of the code: text only, and it steps over what is no instruction."""
+        found = self._new_disassembler()
+        found.skipdata = True
+        return found
+
+    def _new_disassembler(self) -> capstone.Cs:
         if self.machine == "x86_64":
             return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
         return capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)

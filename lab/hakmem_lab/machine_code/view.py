@@ -15,7 +15,25 @@ from hakmem_lab.machine_code.instructions import KINDS
 from hakmem_lab.machine_code.listing import Line
 
 COUNTS = ("instructions", *KINDS, "code_bytes", "code_lines")
-_TITLES = {"code_bytes": "bytes of code", "code_lines": "cache lines"}
+# Short, as there are many columns.
+_TITLES = {
+    "instructions": "instr",
+    "branches": "cond",
+    "jumps": "jump",
+    "loads": "load",
+    "stores": "store",
+    "atomics": "atomic",
+    "fences": "fence",
+    "calls": "call",
+    "divisions": "div",
+    "syscalls": "syscall",
+    "code_bytes": "bytes",
+    "code_lines": "lines",
+}
+_WIDE = 95  # columns of a terminal that all of the table fits into
+_CAPTION = (
+    "cond: conditional branches; jump: others; bytes, lines: of executed code, in cache lines of 64"
+)
 # What a fast path is better off without, and people look for first.
 _COSTLY = ("atomics", "fences", "calls", "divisions", "syscalls")
 _HEATS = ("hot", "warm", "cold", "–")
@@ -27,25 +45,47 @@ Group = tuple[str, tuple[int, ...]]  # a call, and sizes for which all libraries
 
 def fast_paths(console: Console, document: Document) -> None:
     """The one table: each path, and in it each library."""
-    table = Table(title="Executed by one call that hits", box=box.SIMPLE_HEAD, title_justify="left")
-    for title in ("call", "bytes", "allocator"):
-        table.add_column(title, no_wrap=True)
-    shown = [kind for kind in COUNTS if kind != "syscalls" or _any(document["rows"], kind)]
+    used = {kind for kind in COUNTS if any(row[kind] for row in document["rows"])}
+    unseen = [_TITLES[kind] for kind in COUNTS if kind not in used]
+    table = Table(
+        title="Instructions executed by one call that hits",
+        caption=_CAPTION + (f"\nnone: {', '.join(unseen)}" if unseen else ""),
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+        padding=(0, 0, 0, 1),
+        pad_edge=False,
+    )
+    groups = _groups(document["rows"])
+    _add_words(table, "call", [_title(group) for group in groups])
+    _add_words(table, "allocator", [each["name"] for each in document["libraries"]])
+    shown = [kind for kind in COUNTS if kind in used or _has_room(console, kind)]
     for kind in shown:
-        table.add_column(_TITLES.get(kind, kind), justify="right")
-    for (call, sizes), rows in _groups(document["rows"]).items():
+        table.add_column(_TITLES[kind], justify="right", overflow="fold")
+    for group, rows in groups.items():
         fewest = min(int(str(row["instructions"])) for row in rows)
         for number, row in enumerate(rows):
-            first = (call, ", ".join(f"{size:,}" for size in sizes)) if number == 0 else ("", "")
+            title = _title(group) if number == 0 else ""
             best = row["instructions"] == fewest and len(rows) > 1
             cells = [_cell(kind, row[kind], best) for kind in shown]
-            table.add_row(*first, escape(str(row["allocator"])), *cells)
+            table.add_row(title, escape(str(row["allocator"])), *cells)
         table.add_section()
     console.print(table)
 
 
-def _any(rows: Sequence[Row], kind: str) -> bool:
-    return any(row[kind] for row in rows)
+def _title(group: Group) -> str:
+    return f"{group[0]} {', '.join(f'{size:,}' for size in group[1])}"
+
+
+def _add_words(table: Table, title: str, texts: Sequence[str]) -> None:
+    """A column that may fold between words, and in a narrow terminal between nothing else."""
+    words = [word for text in [title, *texts] for word in text.split()]
+    table.add_column(title, min_width=max(map(len, words)))
+
+
+def _has_room(console: Console, kind: str) -> bool:
+    """For a column of zeros."""
+    return console.width >= _WIDE and kind != "syscalls"
 
 
 def _cell(kind: str, value: object, best: bool) -> str:
@@ -67,15 +107,19 @@ def _groups(rows: Sequence[Row]) -> dict[Group, list[Row]]:
 
 def libraries(console: Console, document: Document) -> None:
     """A line for each library: its code, and how many atomics are in all of it."""
-    table = Table(title="All of the code", box=box.SIMPLE_HEAD, title_justify="left")
-    for title in ("allocator", "version", "file", "processor", "compiler"):
-        table.add_column(title)
-    for title in ("KiB of code", "functions", "atomics", "fences", "functions with them"):
+    table = Table(
+        title="All of the code", box=box.SIMPLE_HEAD, title_justify="left", padding=(0, 0, 0, 1)
+    )
+    _add_words(table, "allocator", [each["name"] for each in document["libraries"]])
+    for title in ("version", "file", "compiler"):
+        table.add_column(title, overflow="fold")
+    for title in ("KiB", "functions", "atomics", "fences", "in functions"):
         table.add_column(title, justify="right")
     for each in document["libraries"]:
         kinds = Counter(atomic["kind"] for atomic in each["atomics"])
         table.add_row(
-            *(escape(each[key]) for key in ("name", "version", "file", "architecture", "compiler")),
+            *(escape(each[key]) for key in ("name", "version", "file")),
+            f"{each['compiler']} for {each['architecture']}",
             f"{each['code_bytes'] / 1024:,.0f}",
             f"{each['functions']:,}",
             f"{kinds['atomic']:,}",
@@ -86,42 +130,63 @@ def libraries(console: Console, document: Document) -> None:
 
 
 def atomics(console: Console, document: Document) -> None:
-    """Every atomic of each library, by function."""
+    """Every atomic of each library, by function; and what our sources say of theirs."""
     for library in document["libraries"]:
-        table = Table(
-            title=f"Atomics of {escape(library['name'])}, by function",
-            box=box.SIMPLE_HEAD,
-            title_justify="left",
+        found = library["atomics"]
+        noted = any(atomic["heat"] for atomic in found)
+        table = _list(
+            f"Atomics of {library['name']}, by function", "function", "instruction", "source"
         )
-        noted = any(atomic["heat"] for atomic in library["atomics"])
-        for title in ("function", "instruction", "source"):
-            table.add_column(title, overflow="ellipsis", no_wrap=True, max_width=60)
-        table.add_column("number", justify="right")
-        for title in ("heat, at most", "purpose", "partner") if noted else ():
-            table.add_column(title)
-        for cells in _atomic_rows(library["atomics"]):
+        table.add_column("n", justify="right")
+        for title in ("heat", "purpose") if noted else ():
+            table.add_column(title, no_wrap=True)
+        for cells in _atomic_rows(found):
             table.add_row(*(cells if noted else cells[:4]))
         console.print(table)
-        console.print(_sum(library["atomics"]), highlight=False)
-        for each in library["without_instruction"]:
-            what = f"{each['source']}: {each['operation']} ({each['heat']}, {each['purpose']})"
-            console.print(
-                f"{escape(what)} needs no instruction on {library['architecture']}", highlight=False
-            )
+        console.print(_sum(found), highlight=False)
+        if noted:
+            console.print()
+            _notes(console, library)
+
+
+def _list(title: str, *columns: str) -> Table:
+    table = Table(title=escape(title), box=box.SIMPLE_HEAD, title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="ellipsis", no_wrap=True, max_width=60)
+    return table
 
 
 def _atomic_rows(found: Sequence[Document]) -> Iterator[list[str]]:
     """Instructions of one function and one line of the source are one row; the hottest first."""
-    keys = ("heat", "function", "source", "purpose", "partner")
+    keys = ("heat", "function", "source", "purpose")
     rows = Counter(
         (*(str(each[key] or "–") for key in keys), _operation(each["instruction"]))
         for each in found
     )
     for cells, number in sorted(rows.items(), key=lambda row: (_HEATS.index(row[0][0]), row[0])):
-        heat, function, source, purpose, partner, instruction = map(escape, cells)
-        colour = _COLOURS.get(heat, "default")
-        coloured = f"[{colour}]{heat}[/{colour}]"
-        yield [function, instruction, source, str(number), coloured, purpose, partner]
+        heat, function, source, purpose, instruction = map(escape, cells)
+        yield [function, instruction, source, str(number), _coloured(heat), purpose]
+
+
+def _notes(console: Console, library: Document) -> None:
+    table = _list(f"Where the sources of {library['name']} have them", "source")
+    table.add_column("instructions", justify="right")
+    for title in ("heat", "purpose"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("partner")
+    keys = ("source", "heat", "purpose", "partner")
+    rows = Counter(tuple(str(each[key] or "–") for key in keys) for each in library["atomics"])
+    rows.update(
+        {tuple(str(each[key]) for key in keys): 0 for each in library["without_instruction"]}
+    )
+    for (source, heat, purpose, partner), number in sorted(rows.items()):
+        table.add_row(escape(source), str(number), _coloured(heat), purpose, escape(partner))
+    console.print(table)
+
+
+def _coloured(heat: str) -> str:
+    colour = _COLOURS.get(heat, "default")
+    return f"[{colour}]{heat}[/{colour}]"
 
 
 def _operation(instruction: str) -> str:
@@ -135,6 +200,7 @@ def _sum(found: Sequence[Document]) -> str:
     purposes = Counter(each["purpose"] for each in found if each["purpose"])
     parts = [f"{heats[heat]} {heat}" for heat in ("hot", "warm", "cold") if heats]
     parts += [f"{number} for {purpose}" for purpose, number in sorted(purposes.items())]
+    parts = parts and [*parts, "each as hot as in the hottest place that uses its line"]
     return f"{len(found)} in all" + (": " + ", ".join(parts) if parts else "")
 
 
