@@ -24,8 +24,10 @@ enum {
     FOREIGN_CAPACITY = 31,
     FOREIGN_KIND = 2, /* arrays of 32 slots */
     FLUSH_MAX = SLOT_ARRAY_MAX / 2,
-    SWEEP_BINS = 16,      /* looked at in one sweep */
-    TICK_PERIOD = 4,      /* slow calls between looks at the clock */
+    SWEEP_BINS = 16, /* looked at in one sweep */
+    TICK_PERIOD = 4, /* slow calls between looks at the clock */
+    SMALL_BYTES = 8192,
+    GROWTH_SLABS = 2,     /* between two looks for idle small bins */
     AGE_MIN_MS = 10,      /* a thread's bins are looked through at most this often */
     AT_ONCE_BYTES = 4096, /* blocks up to this size get a bin at the first call */
     EARLY_MISSES = 8,     /* larger ones after this many */
@@ -97,6 +99,12 @@ static void flush_oldest(struct bin *bin, void **base, unsigned class, unsigned 
     }
 }
 
+static void flush_own(struct thread *thread, unsigned class) {
+    struct bin *bin = &thread->own->bins[class];
+    void **base = thread->infos[class].base;
+    flush_oldest(bin, base, class, (unsigned)(bin_top(bin) - base));
+}
+
 /* Foreign bins keep no note of their base: it is where the NULL lies. */
 static void **foreign_base(const struct bin *bin) {
     void **at = bin_top(bin);
@@ -131,10 +139,8 @@ static void visit_flush(struct thread *thread, struct bin *bin, unsigned class) 
 
 void cache_flush(struct thread *thread) {
     for (unsigned class = 1; class < CLASS_COUNT; ++class) {
-        struct bin *bin = &thread->own->bins[class];
-        void **base = thread->infos[class].base;
-        if (base != NULL)
-            flush_oldest(bin, base, class, (unsigned)(bin_top(bin) - base));
+        if (thread->infos[class].base != NULL)
+            flush_own(thread, class);
     }
     for_each_foreign(thread, visit_flush);
 }
@@ -259,7 +265,8 @@ static void open_own(struct thread *thread, unsigned class) {
     void **base = capacity == 0 ? NULL : slots_take(thread, 0);
     if (base == NULL)
         return;
-    thread->infos[class] = (struct bin_info){.base = base};
+    thread->infos[class] =
+        (struct bin_info){.base = base, .was_used = true, .was_used_lately = true};
     bin_set_top(&thread->own->bins[class], base);
     set_capacity(thread, class, capacity);
 }
@@ -269,6 +276,7 @@ static void open_own(struct thread *thread, unsigned class) {
 static void adapt(struct thread *thread, unsigned class) {
     struct bin_info *info = &thread->infos[class];
     info->was_used = true;
+    info->was_used_lately = true;
     if (!fits_budget(thread, 0)) {
         shrink(thread, class, info->capacity / 2);
         return;
@@ -291,6 +299,24 @@ static void adapt(struct thread *thread, unsigned class) {
         bin_set_top(bin, base + held);
     }
     set_capacity(thread, class, capacity);
+}
+
+/* A refill made the shard grow by fresh slabs: before it becomes larger than it need
+ * be, small bins go home that have not missed since it last grew. Only small blocks
+ * are many to a slab. */
+static void note_growth(struct thread *thread, unsigned class, unsigned fresh) {
+    if (class > class_of(SMALL_BYTES))
+        return;
+    thread->grown_slabs += fresh;
+    if (thread->grown_slabs < GROWTH_SLABS)
+        return;
+    thread->grown_slabs = 0;
+    for (unsigned other = 1; other <= class_of(SMALL_BYTES); ++other) {
+        struct bin_info *info = &thread->infos[other];
+        if (info->base != NULL && !info->was_used_lately)
+            flush_own(thread, other);
+        info->was_used_lately = false;
+    }
 }
 
 /* --- the slow calls ------------------------------------------------------------ */
@@ -321,11 +347,15 @@ void *cache_take(struct thread *thread, unsigned class) {
         return slab_take_one(thread->shard, class, &is_zero);
     }
     unsigned want = info->capacity / 2 + 1u;
-    unsigned got = slab_take(thread->shard, class, info->base + 1, want);
+    unsigned fresh = 0;
+    unsigned got = slab_take(thread->shard, class, info->base + 1, want, &fresh);
     if (got == 0)
         return NULL;
     bin_set_top(bin, info->base + got);
-    return pop(bin);
+    void *block = pop(bin);
+    if (hak_unlikely(fresh != 0))
+        note_growth(thread, class, fresh);
+    return block;
 }
 
 void *cache_take_zeroed(struct thread *thread, unsigned class, bool *is_zero) {
@@ -410,8 +440,7 @@ static void age_bins(struct thread *thread) {
         if (info->base == NULL)
             continue;
         if (!info->was_used) {
-            struct bin *bin = &thread->own->bins[class];
-            flush_oldest(bin, info->base, class, (unsigned)(bin_top(bin) - info->base));
+            flush_own(thread, class);
             shrink(thread, class, info->capacity / 2);
         } else {
             info->was_used = false;

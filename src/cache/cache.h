@@ -58,7 +58,8 @@ struct bin_info {
     void **base;          /* NULL: not open */
     uint16_t capacity;    /* blocks; the real limit is base + capacity */
     uint8_t kind;         /* of its slot array, which may be larger */
-    bool was_used;        /* missed since the last sweep for room */
+    bool was_used;        /* missed since the last sweep for room or look by time, */
+    bool was_used_lately; /* since the last step of growth */
     uint8_t early_misses; /* while not open: blocks taken without a bin */
 };
 
@@ -73,6 +74,7 @@ struct thread {
     unsigned sweep;        /* where the next sweep for room starts */
     uint32_t slow_calls;
     uint64_t aged_ms;                     /* when its bins were last looked through */
+    unsigned grown_slabs;                 /* since it last let go of idle small blocks */
     size_t limit_bytes;                   /* sum over open bins of capacity * block size */
     void **free_arrays[SLOT_ARRAY_KINDS]; /* linked through their first slot */
     void **bump, **bump_end;              /* slots never used yet */

@@ -24,21 +24,23 @@ static uint32_t step_after(uint32_t size) {
     return power < FINE_MAX ? power / FINE_STEPS : power / COARSE_STEPS;
 }
 
-/* The shortest span whose tail is at most 1/share of it, with enough blocks that a
- * refill or two does not use it up; 0 if none of up to most slabs has that. */
-static unsigned shortest_span(uint32_t size, unsigned share, unsigned most) {
-    for (unsigned slabs = 1; slabs <= most; slabs++) {
+/* The shortest span of at least from slabs whose tail is at most 1/share of it; 0 if
+ * none of up to most slabs has that. */
+static unsigned shortest_span(uint32_t size, unsigned share, unsigned from, unsigned most) {
+    for (unsigned slabs = from; slabs <= most; slabs++) {
         uint32_t bytes = slabs * SLAB_BYTES;
-        bool enough = bytes / size >= WANTED_BLOCKS || slabs >= WANTED_SLABS;
-        if (bytes >= size && bytes % size <= bytes / share && enough)
+        if (bytes >= size && bytes % size <= bytes / share)
             return slabs;
     }
     return 0;
 }
 
-static unsigned slabs_for(uint32_t size) {
-    unsigned slabs = shortest_span(size, WANTED_TAIL_SHARE, WANTED_SLABS);
-    return slabs != 0 ? slabs : shortest_span(size, TAIL_SHARE, SUPER_SLABS);
+/* With enough blocks that a refill or two does not use it up. */
+static unsigned best_span(uint32_t size) {
+    unsigned from =
+        (unsigned)hak_min(divide_up(WANTED_BLOCKS * size, SLAB_BYTES), (size_t)WANTED_SLABS);
+    unsigned slabs = shortest_span(size, WANTED_TAIL_SHARE, from, WANTED_SLABS);
+    return slabs != 0 ? slabs : shortest_span(size, TAIL_SHARE, from, SUPER_SLABS);
 }
 
 static void fill_table(unsigned class, uint32_t above, uint32_t size) {
@@ -49,12 +51,13 @@ static void fill_table(unsigned class, uint32_t above, uint32_t size) {
 void classes_init(void) {
     uint32_t size = CLASS_STEP;
     for (unsigned class = 1; class < CLASS_COUNT; ++class) {
-        unsigned slabs = slabs_for(size);
+        unsigned slabs = best_span(size);
         size_classes[class] = (struct size_class){
             .size = size,
             .reciprocal = (uint32_t)(((UINT64_C(1) << 32) + size - 1) / size),
             .capacity = (uint16_t)(slabs * SLAB_BYTES / size),
             .slabs = (uint8_t)slabs,
+            .slabs_least = (uint8_t)shortest_span(size, TAIL_SHARE, 1, slabs),
         };
         uint32_t next = size + step_after(size);
         if (size >= CLASS_LINEAR_MAX && next <= CLASS_TABLE_MAX)

@@ -36,8 +36,9 @@ enum {
 struct size_class {
     uint32_t size;       /* bytes of a block */
     uint32_t reciprocal; /* ceil(2^32 / size): turns offsets into indexes */
-    uint16_t capacity;   /* blocks in a span */
-    uint8_t slabs;       /* of a span: its tail is at most 1/16 of it */
+    uint16_t capacity;   /* blocks in a span of the best length */
+    uint8_t slabs;       /* that length */
+    uint8_t slabs_least; /* the shortest whose tail, too, is at most 1/16 of it */
 };
 hak_global struct size_class size_classes[CLASS_COUNT];
 

@@ -71,9 +71,10 @@ static struct pool *lock_pool(unsigned shard, unsigned class) {
     return pool;
 }
 
-static void count_partial(struct pool *pool, int change) {
-    uint32_t count = atomic_load_explicit(&pool->partial_count, memory_order_relaxed);
-    atomic_store_explicit(&pool->partial_count, count + (uint32_t)change, memory_order_relaxed);
+/* Of a counter that others read without the lock. */
+static void change_count(_Atomic uint32_t *counter, int change) {
+    uint32_t count = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, count + (uint32_t)change, memory_order_relaxed);
 }
 
 /* --- which list a slab is on; the pool's lock is held --------------------- */
@@ -90,11 +91,11 @@ static void settle(struct pool *pool, struct span *span) {
     if (rank == span->fill_rank)
         return;
     if (span->fill_rank == FILL_UNLISTED)
-        count_partial(pool, 1);
+        change_count(&pool->partial_count, 1);
     else
         list_remove(&span->link);
     if (rank == FILL_UNLISTED)
-        count_partial(pool, -1);
+        change_count(&pool->partial_count, -1);
     else
         list_push_front(&pool->partial[rank], &span->link);
     span->fill_rank = (uint8_t)rank;
@@ -104,7 +105,7 @@ static void unlist(struct pool *pool, struct span *span) {
     if (span->fill_rank == FILL_UNLISTED)
         return;
     list_remove(&span->link);
-    count_partial(pool, -1);
+    change_count(&pool->partial_count, -1);
     span->fill_rank = FILL_UNLISTED;
 }
 
@@ -134,14 +135,32 @@ static void mark_all_free(struct span *span) {
     span->first_word = 0;
 }
 
-/* Cuts a new span into blocks and gives it to the pool. */
-static bool add_fresh(unsigned shard, unsigned class) {
+/* A span for a class. Its first slab may never hold more than a few blocks, so pages
+ * that are resident already would be wasted on it; a class that has used one up wants
+ * just those, in spans shorter than the best if need be. */
+static struct span *take_span(unsigned shard, unsigned class, bool *is_zero) {
     const struct size_class *shape = &size_classes[class];
+    const struct pool *pool = &pools[shard][class];
+    bool is_first = atomic_load_explicit(&pool->slab_count, memory_order_relaxed) == 0;
+    struct span_request request = {
+        .slabs = shape->slabs,
+        .slabs_least = shape->slabs_least,
+        .alignment = 1,
+        .state = SPAN_TAKEN,
+        .pages = is_first ? SPAN_UNTOUCHED : SPAN_USED,
+    };
+    return span_take(shard, &request, is_zero);
+}
+
+/* Cuts a new span into blocks and gives it to the pool. */
+static bool add_span(unsigned shard, unsigned class, unsigned *fresh) {
     bool is_zero;
-    struct span *span = span_take(shard, shape->slabs, 1, SPAN_TAKEN, &is_zero);
+    struct span *span = take_span(shard, class, &is_zero);
     if (span == NULL)
         return false;
-    span->capacity = shape->capacity;
+    if (fresh != NULL && is_zero)
+        *fresh += span->slabs;
+    span->capacity = (uint16_t)(span_bytes(span) / size_classes[class].size);
     span->free_bits = super_bitmap(window_super(window_super_index(span->start)), span);
     span->touched = is_zero ? 0 : span->capacity;
     span->fill_rank = FILL_UNLISTED;
@@ -151,7 +170,7 @@ static bool add_fresh(unsigned shard, unsigned class) {
     atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
     atomic_store_explicit(&span->class, (uint8_t) class, memory_order_relaxed);
     write_entries(span, slab_entry(shard, class));
-    pool->slab_count++;
+    change_count(&pool->slab_count, span->slabs);
     settle(pool, span);
     os_lock_release(&pool->lock);
     return true;
@@ -165,10 +184,10 @@ static bool move_sparse(struct pool *from, struct pool *to, unsigned shard, unsi
             continue;
         struct span *span = container_of(from->partial[rank].next, struct span, link);
         unlist(from, span);
-        from->slab_count--;
+        change_count(&from->slab_count, -span->slabs);
         atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
         write_entries(span, slab_entry(shard, class));
-        to->slab_count++;
+        change_count(&to->slab_count, span->slabs);
         settle(to, span);
         return true;
     }
@@ -238,10 +257,10 @@ static unsigned take_partial(unsigned shard, unsigned class, void **out, unsigne
     return taken;
 }
 
-unsigned slab_take(unsigned shard, unsigned class, void **out, unsigned want) {
+unsigned slab_take(unsigned shard, unsigned class, void **out, unsigned want, unsigned *fresh) {
     unsigned taken;
     while ((taken = take_partial(shard, class, out, want)) == 0) {
-        if (!adopt_sparse(shard, class) && !add_fresh(shard, class))
+        if (!adopt_sparse(shard, class) && !add_span(shard, class, fresh))
             return 0;
     }
     return taken;
@@ -265,7 +284,7 @@ static void *take_one(unsigned shard, unsigned class, bool *is_zero) {
 void *slab_take_one(unsigned shard, unsigned class, bool *is_zero) {
     void *block;
     while ((block = take_one(shard, class, is_zero)) == NULL) {
-        if (!adopt_sparse(shard, class) && !add_fresh(shard, class))
+        if (!adopt_sparse(shard, class) && !add_span(shard, class, NULL))
             return NULL;
     }
     return block;
@@ -342,7 +361,7 @@ static void settle_given(struct pool *pool, struct span *span, struct list *reti
     if (is_last && is_busy && span->slabs <= KEPT_EMPTY_SLABS)
         return;
     unlist(pool, span);
-    pool->slab_count--;
+    change_count(&pool->slab_count, -span->slabs);
     atomic_store_explicit(&span->class, 0, memory_order_relaxed);
     write_entries(span, 0);
     list_push_back(retired, &span->link);
@@ -423,7 +442,7 @@ static void trim_pool(unsigned shard, unsigned class) {
         if (span->free_count < span->capacity)
             continue;
         unlist(pool, span);
-        pool->slab_count--;
+        change_count(&pool->slab_count, -span->slabs);
         atomic_store_explicit(&span->class, 0, memory_order_relaxed);
         write_entries(span, 0);
         list_push_back(&retired, &span->link);
@@ -449,7 +468,8 @@ struct class_stats slab_stats(unsigned class) {
         struct pool *pool = lock_pool(shard, class);
         stats.taken += pool->taken;
         stats.given += pool->given;
-        stats.slab_bytes += (size_t)pool->slab_count * size_classes[class].slabs * SLAB_BYTES;
+        stats.slab_bytes +=
+            (size_t)atomic_load_explicit(&pool->slab_count, memory_order_relaxed) * SLAB_BYTES;
         os_lock_release(&pool->lock);
     }
     return stats;

@@ -19,8 +19,8 @@ struct pool {
     _Atomic bool is_open;            /* the lists are set up; only then may it be locked */
     _Atomic uint32_t partial_count;  /* slabs on the lists; read without the lock as a hint */
     struct list partial[FILL_RANKS]; /* slabs with free blocks */
-    uint32_t slab_count;
-    uint64_t taken, given; /* blocks since the start */
+    _Atomic uint32_t slab_count;     /* read without the lock as a hint */
+    uint64_t taken, given;           /* blocks since the start */
 };
 hak_global struct pool pools[MAX_SHARDS][CLASS_COUNT];
 
@@ -32,8 +32,9 @@ void slab_init(unsigned shard_count);
 unsigned slab_shard_count(void);
 
 /* Takes up to want blocks; out[0 .. result - 1] descend in address, so that
- * popping from the end hands them out in ascending order. 0: out of memory. */
-unsigned slab_take(unsigned shard, unsigned class, void **out, unsigned want);
+ * popping from the end hands them out in ascending order. 0: out of memory. *fresh,
+ * unless NULL, grows by the slabs taken for them that had no memory behind them yet. */
+unsigned slab_take(unsigned shard, unsigned class, void **out, unsigned want, unsigned *fresh);
 
 /* Takes one block; *is_zero: all of it is known to read as zero. */
 void *slab_take_one(unsigned shard, unsigned class, bool *is_zero);

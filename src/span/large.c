@@ -22,9 +22,14 @@ static size_t slabs_for(size_t bytes) { return divide_up(bytes, SLAB_BYTES); }
 
 void *large_take(unsigned shard, size_t bytes, size_t alignment, bool *is_zero) {
     if (bytes < GIB && alignment <= GIB) {
-        size_t alignment_slabs = divide_up(alignment, SLAB_BYTES);
-        struct span *span =
-            span_take(shard, slabs_for(bytes), alignment_slabs, SPAN_LARGE, is_zero);
+        struct span_request request = {
+            .slabs = slabs_for(bytes),
+            .slabs_least = slabs_for(bytes),
+            .alignment = divide_up(alignment, SLAB_BYTES),
+            .state = SPAN_LARGE,
+            .pages = SPAN_USED,
+        };
+        struct span *span = span_take(shard, &request, is_zero);
         if (span != NULL) {
             set_entries(span, entry_make(0, BIN_LARGE));
             return span->start;

@@ -5,9 +5,13 @@
  *           ...
  *           by_free[31]
  *
- * A request takes the SuperSlab with the fewest free slabs that holds it, and
- * in it the lowest place: so sparse SuperSlabs drain, become wholly free and go
- * back to the arena, where any shard or a large block can have them.
+ *   dirty -> S -> S                       with free slabs that have been used
+ *
+ * A request that will use all of its pages takes free slabs that have been used, for
+ * those are resident already. Any other, and when there are none, takes the SuperSlab
+ * with the fewest free slabs that holds it, and in it the lowest place: so sparse
+ * SuperSlabs drain, become wholly free and go back to the arena, where any shard or a
+ * large block can have them.
  *
  * Requests of more than a SuperSlab take a run of whole ones from the arena;
  * what the last of them has left serves the shard.
@@ -19,6 +23,8 @@
 #include "os/system.h"
 #include "span/arena.h"
 #include "span/move.h"
+
+enum { DIRTY_LOOKS = 8 }; /* SuperSlabs that a search for used pages looks at */
 
 struct span_shard span_shards[MAX_SHARDS];
 static unsigned span_shard_count;
@@ -100,9 +106,9 @@ static void free_slabs(struct span_shard *shard, struct super *super, uint32_t m
     settle(shard, super, now_ms);
 }
 
-/* Where count slabs in a row are free in super, aligned; SUPER_SLABS: nowhere. */
-static unsigned find_run(const struct super *super, unsigned count, size_t alignment) {
-    uint64_t starts = bits_runs(super->free, count);
+/* The lowest place of count slabs in a row out of a set, aligned; SUPER_SLABS: nowhere. */
+static unsigned find_run(uint32_t slabs, size_t count, size_t alignment) {
+    uint64_t starts = bits_runs(slabs, (unsigned)count);
     while (starts != 0) {
         unsigned at = bit_lowest(starts);
         if (at % alignment == 0)
@@ -112,19 +118,54 @@ static unsigned find_run(const struct super *super, unsigned count, size_t align
     return SUPER_SLABS;
 }
 
-/* The fullest SuperSlab with room. */
-static struct super *find_fit(struct span_shard *shard, unsigned count, size_t alignment,
-                              unsigned *at) {
-    uint64_t ranks = shard->occupied & ~bits_low(count);
+/* Where a request is met. */
+struct place {
+    struct super *super; /* NULL: nowhere */
+    unsigned first, slabs;
+};
+
+/* All of it used pages, in one of the SuperSlabs that have had such for longest. */
+static struct place find_used(struct span_shard *shard, size_t slabs, size_t alignment) {
+    unsigned looks = 0;
+    list_for_each(link, &shard->dirty) {
+        struct super *super = container_of(link, struct super, dirty_link);
+        unsigned at = find_run(super->free & ~super->zero, slabs, alignment);
+        if (at < SUPER_SLABS)
+            return (struct place){super, at, (unsigned)slabs};
+        if (++looks == DIRTY_LOOKS)
+            break;
+    }
+    return (struct place){NULL, 0, 0};
+}
+
+/* In the fullest SuperSlab with room; with untouched, room of untouched pages. */
+static struct place find_fullest(struct span_shard *shard, size_t slabs, size_t alignment,
+                                 bool untouched) {
+    uint64_t ranks = shard->occupied & ~bits_low((unsigned)slabs);
     for (; ranks != 0; ranks &= ranks - 1) {
         list_for_each(link, &shard->by_free[bit_lowest(ranks)]) {
             struct super *super = container_of(link, struct super, link);
-            *at = find_run(super, count, alignment);
-            if (*at < SUPER_SLABS)
-                return super;
+            uint32_t set = untouched ? super->free & super->zero : super->free;
+            unsigned at = find_run(set, slabs, alignment);
+            if (at < SUPER_SLABS)
+                return (struct place){super, at, (unsigned)slabs};
         }
     }
-    return NULL;
+    return (struct place){NULL, 0, 0};
+}
+
+static struct place find_place(struct span_shard *shard, const struct span_request *request) {
+    struct place place = {NULL, 0, 0};
+    if (request->pages == SPAN_UNTOUCHED) {
+        place = find_fullest(shard, request->slabs, request->alignment, true);
+    } else {
+        place = find_used(shard, request->slabs, request->alignment);
+        if (place.super == NULL && request->slabs_least < request->slabs)
+            place = find_used(shard, request->slabs_least, request->alignment);
+    }
+    if (place.super == NULL)
+        place = find_fullest(shard, request->slabs, request->alignment, false);
+    return place;
 }
 
 /* Makes slab `first` of super the head of a span; its slabs are taken. */
@@ -147,12 +188,11 @@ static struct span *begin_span(struct span_shard *shard, struct super *super, un
 
 /* --- taking ---------------------------------------------------------------- */
 
-static struct span *take_within(struct span_shard *shard, unsigned slabs, size_t alignment,
-                                enum span_state state, bool *is_zero) {
+static struct span *take_within(struct span_shard *shard, const struct span_request *request,
+                                bool *is_zero) {
     os_lock_acquire(&shard->lock);
-    unsigned first = 0;
-    struct super *super = find_fit(shard, slabs, alignment, &first);
-    if (super == NULL) {
+    struct place place = find_place(shard, request);
+    if (place.super == NULL) {
         os_lock_release(&shard->lock);
         struct super *fresh = arena_take(1, 1);
         if (fresh == NULL)
@@ -161,13 +201,13 @@ static struct span *take_within(struct span_shard *shard, unsigned slabs, size_t
         adopt(shard, fresh);
         enlist(shard, fresh);
         note_dirty(shard, fresh, os_now_ms());
-        super = fresh;
-        first = 0;
+        place = (struct place){fresh, 0, (unsigned)request->slabs};
     }
-    uint32_t mask = slab_mask(first, slabs);
+    struct super *super = place.super;
+    uint32_t mask = slab_mask(place.first, place.slabs);
     *is_zero = (super->zero & mask) == mask;
     take_slabs(shard, super, mask);
-    struct span *span = begin_span(shard, super, first, slabs, state);
+    struct span *span = begin_span(shard, super, place.first, place.slabs, request->state);
     os_lock_release(&shard->lock);
     return span;
 }
@@ -176,10 +216,11 @@ static struct span *take_within(struct span_shard *shard, unsigned slabs, size_t
 static size_t whole_supers(size_t slabs) { return slabs / SUPER_SLABS; }
 static unsigned last_slabs(size_t slabs) { return (unsigned)(slabs % SUPER_SLABS); }
 
-static struct span *take_run(struct span_shard *shard, size_t slabs, size_t alignment,
-                             enum span_state state, bool *is_zero) {
+static struct span *take_run(struct span_shard *shard, const struct span_request *request,
+                             bool *is_zero) {
+    size_t slabs = request->slabs;
     size_t count = divide_up(slabs, SUPER_SLABS);
-    struct super *head = arena_take(count, hak_max(alignment / SUPER_SLABS, (size_t)1));
+    struct super *head = arena_take(count, hak_max(request->alignment / SUPER_SLABS, (size_t)1));
     if (head == NULL)
         return NULL;
     size_t first = window_super_index(head->start);
@@ -198,17 +239,16 @@ static struct span *take_run(struct span_shard *shard, size_t slabs, size_t alig
             settle(shard, super, os_now_ms());
         }
     }
-    struct span *span = begin_span(shard, head, 0, slabs, state);
+    struct span *span = begin_span(shard, head, 0, slabs, request->state);
     os_lock_release(&shard->lock);
     return span;
 }
 
-struct span *span_take(unsigned shard, size_t slabs, size_t alignment, enum span_state state,
-                       bool *is_zero) {
+struct span *span_take(unsigned shard, const struct span_request *request, bool *is_zero) {
     struct span_shard *home = &span_shards[shard];
-    if (slabs <= SUPER_SLABS && alignment <= SUPER_SLABS)
-        return take_within(home, (unsigned)slabs, alignment, state, is_zero);
-    return take_run(home, slabs, alignment, state, is_zero);
+    if (request->slabs <= SUPER_SLABS && request->alignment <= SUPER_SLABS)
+        return take_within(home, request, is_zero);
+    return take_run(home, request, is_zero);
 }
 
 /* --- giving ---------------------------------------------------------------- */

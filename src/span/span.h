@@ -22,11 +22,21 @@ hak_global struct span_shard span_shards[MAX_SHARDS];
 
 void span_init(unsigned shard_count);
 
-/* slabs in a row, the first at a multiple of alignment slabs (a power of two).
- * state: SPAN_TAKEN or SPAN_LARGE. *is_zero says whether all of it reads as zero.
- * NULL: out of memory. Its map entries may be stale: the caller writes all of them. */
-struct span *span_take(unsigned shard, size_t slabs, size_t alignment, enum span_state state,
-                       bool *is_zero);
+/* Pages that have been used cost no fault, but are resident, all of them; untouched ones
+ * become so one by one as they are written. */
+enum span_pages { SPAN_USED, SPAN_UNTOUCHED };
+
+struct span_request {
+    size_t slabs;
+    size_t slabs_least; /* taken instead where only that can be had of used pages */
+    size_t alignment;   /* of the first slab, in slabs: a power of two */
+    enum span_state state;
+    enum span_pages pages; /* preferred */
+};
+
+/* Slabs in a row. *is_zero says whether all of it reads as zero. NULL: out of memory.
+ * Its map entries may be stale: the caller writes all of them. */
+struct span *span_take(unsigned shard, const struct span_request *request, bool *is_zero);
 
 /* The caller has cleared what map entries must not be found any more. */
 void span_give(struct span *span);

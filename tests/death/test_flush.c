@@ -24,7 +24,7 @@ static unsigned capacity;
 /* Takes a whole slab of the class for a shard. */
 static void take_slab(unsigned shard, void **blocks) {
     for (unsigned got = 0; got < capacity;) {
-        unsigned more = slab_take(shard, class, blocks + got, capacity - got);
+        unsigned more = slab_take(shard, class, blocks + got, capacity - got, NULL);
         assert_int_not_equal(more, 0);
         got += more;
     }
@@ -60,7 +60,7 @@ static void blocks_go_to_the_shard_of_their_slab(void **state) {
 
     /* Shard 1 has no slab of the class and takes the sparse one. */
     void *taken;
-    assert_int_equal(slab_take(1, class, &taken, 1), 1);
+    assert_int_equal(slab_take(1, class, &taken, 1, NULL), 1);
     assert_ptr_equal(span_of(taken), span_of(a[0]));
     assert_int_equal(shard_of(a[0]), 1);
     assert_int_equal(shard_of(b[0]), 0);
@@ -83,9 +83,9 @@ static void blocks_go_to_the_shard_of_their_slab(void **state) {
 
     /* What is on a shard's lists is the shard's: it hands out what it got back. */
     void *again;
-    assert_int_equal(slab_take(0, class, &again, 1), 1);
+    assert_int_equal(slab_take(0, class, &again, 1, NULL), 1);
     assert_ptr_equal(span_of(again), span_of(b[0]));
-    assert_int_equal(slab_take(1, class, &again, 1), 1);
+    assert_int_equal(slab_take(1, class, &again, 1, NULL), 1);
     assert_ptr_equal(span_of(again), span_of(a[0]));
 }
 

@@ -117,6 +117,29 @@ static void test_bins_grow(void **state) {
     thread_end(thread);
 }
 
+/* While a shard grows for one class, the small bins of others that lie idle go home:
+ * their slabs need not be kept for them. Those in use keep what they have. */
+static void test_growth_flushes_idle_bins(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    unsigned idle = class_of(144);
+    for (int i = 0; i < 400; i++)
+        blocks[i] = thread_malloc(thread, idle);
+    for (int i = 0; i < 400; i++)
+        thread_free(thread, blocks[i]);
+    assert_true(own_count(thread, idle) != 0);
+    unsigned grows = class_of(4000);
+    void *kept[200];
+    for (int i = 0; i < 200; i++)
+        kept[i] = thread_malloc(thread, grows);
+    assert_int_equal(own_count(thread, idle), 0);
+    assert_true(capacity_of(thread, idle) != 0);
+    assert_thread_is_sound(thread);
+    for (int i = 0; i < 200; i++)
+        thread_free(thread, kept[i]);
+    thread_end(thread);
+}
+
 /* What was freed last is handed out first. */
 static void test_last_in_first_out(void **state) {
     (void)state;
@@ -340,6 +363,7 @@ int main(int count, char **arguments) {
     profile_name = count > 1 ? arguments[1] : "balanced";
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bins_grow),
+        cmocka_unit_test(test_growth_flushes_idle_bins),
         cmocka_unit_test(test_last_in_first_out),
         cmocka_unit_test(test_flush_keeps_the_newest),
         cmocka_unit_test(test_idle_bins_shrink),

@@ -23,6 +23,9 @@ static void test_table(void **state) {
         assert_in_range(shape->capacity, 1, SPAN_BITMAP_WORDS * WORD_BITS);
         size_t tail = span_bytes - (size_t)shape->capacity * shape->size;
         assert_true(tail * 16 <= span_bytes);
+        assert_in_range(shape->slabs_least, 1, shape->slabs);
+        span_bytes = (size_t)shape->slabs_least * SLAB_BYTES;
+        assert_true(span_bytes >= shape->size && span_bytes % shape->size * 16 <= span_bytes);
     }
     assert_int_equal(class_size(CLASS_COUNT - 1), CLASS_SIZE_MAX);
 }

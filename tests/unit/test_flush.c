@@ -15,7 +15,7 @@ static int start(void **state) {
 
 static void *take(unsigned shard, unsigned class) {
     void *block;
-    assert_int_equal(slab_take(shard, class, &block, 1), 1);
+    assert_int_equal(slab_take(shard, class, &block, 1, NULL), 1);
     return block;
 }
 
@@ -102,7 +102,7 @@ static void test_dies_of_wrong_class(void **state) {
     unsigned new_class = class_of(57344);
     assert_int_not_equal(new_class, old_class);
     void *live[8];
-    unsigned got = slab_take(0, new_class, live, 8);
+    unsigned got = slab_take(0, new_class, live, 8, NULL);
     ASSERT_GIVING_DIES(old_class, live[got - 1], "hakmem: double free: free(",
                        "its slab given back since");
     slab_give(new_class, live, got);

@@ -76,7 +76,7 @@ static void take_batch(unsigned choice) {
     if (mine->count + want > (class_size(class) > 10000 ? 50 : SLOTS))
         return;
     void **out = mine->blocks + mine->count;
-    unsigned got = slab_take(shard, class, out, want);
+    unsigned got = slab_take(shard, class, out, want, NULL);
     assert_in_range(got, 1, want);
     for (unsigned i = 0; i < got; i++) {
         assert_is_block(out[i], shard, class);
@@ -195,7 +195,7 @@ static void test_out_of_memory(void **state) {
     bool is_zero;
     for (unsigned shard = 0; shard < SHARDS; shard++) {
         unsigned got;
-        while ((got = slab_take(shard, class, out, 8)) != 0) {
+        while ((got = slab_take(shard, class, out, 8, NULL)) != 0) {
             for (unsigned i = 0; i < got; i++)
                 hoard[count++] = out[i];
             assert_true(count < 10000);
@@ -203,7 +203,7 @@ static void test_out_of_memory(void **state) {
         assert_null(slab_take_one(shard, class, &is_zero));
     }
     allow_all();
-    assert_int_equal(slab_take(0, class, out, 1), 1);
+    assert_int_equal(slab_take(0, class, out, 1, NULL), 1);
     hoard[count++] = out[0];
     slab_give(class, hoard, (unsigned)count);
     struct class_stats stats = slab_stats(class);
@@ -214,7 +214,7 @@ static void test_out_of_memory(void **state) {
 
 static void *take(unsigned shard, unsigned class) {
     void *block;
-    assert_int_equal(slab_take(shard, class, &block, 1), 1);
+    assert_int_equal(slab_take(shard, class, &block, 1, NULL), 1);
     return block;
 }
 
@@ -225,7 +225,7 @@ static void test_ascending(void **state) {
     (void)state;
     void *out[100];
     unsigned class = class_of(80);
-    assert_int_equal(slab_take(0, class, out, 100), 100);
+    assert_int_equal(slab_take(0, class, out, 100, NULL), 100);
     for (int i = 1; i < 100; i++)
         assert_ptr_equal(out[i - 1], (char *)out[i] + class_size(class));
     slab_give(class, out, 100);
@@ -239,7 +239,7 @@ static void test_fullest_slab(void **state) {
     void *blocks[400] = {NULL};
     unsigned got = 0;
     while (got < 2 * capacity)
-        got += slab_take(0, class, blocks + got, 2 * capacity - got);
+        got += slab_take(0, class, blocks + got, 2 * capacity - got, NULL);
     struct span *sparse = span_of(blocks[0]);
     for (unsigned i = 0; i < got; i++) {
         /* The first slab keeps a tenth of its blocks, the others nine tenths. */
@@ -284,7 +284,7 @@ static void test_mixed_batch(void **state) {
     for (unsigned shard = 0; shard < SHARDS; shard++) {
         unsigned until = count + hak_min(capacity, (unsigned)BATCH_MAX);
         while (count < until)
-            count += slab_take(shard, class, blocks + count, until - count);
+            count += slab_take(shard, class, blocks + count, until - count, NULL);
     }
     for (unsigned i = 0; i < count; i++) { /* shuffled */
         size_t other = random_below(&seed, count);
@@ -292,6 +292,40 @@ static void test_mixed_batch(void **state) {
         blocks[i] = blocks[other];
         blocks[other] = swapped;
     }
+    slab_give(class, blocks, count);
+    assert_int_equal(slab_stats(class).taken, slab_stats(class).given);
+}
+
+/* A class's first slab takes pages as it needs them; once one is used up, the next may
+ * as well be one whose pages are there. Its capacity is that of its length. */
+static void test_pages_of_slabs(void **state) {
+    (void)state;
+    slab_trim();
+    span_purge_all();
+    unsigned other = class_of(2048);
+    void *used[32];
+    for (unsigned got = 0; got < 32;) {
+        got += slab_take(1, other, used + got, 32 - got, NULL);
+    }
+    for (int i = 0; i < 32; i++)
+        memset(used[i], 1, 2048);
+    struct span *used_span = span_of(used[0]);
+    slab_give(other, used, 32);
+    slab_trim();
+    unsigned class = class_of(4480); /* best in spans of 2 slabs */
+    void *blocks[200];
+    unsigned fresh = 0;
+    unsigned first = slab_take(1, class, blocks, 1, &fresh);
+    assert_int_equal(first, 1);
+    assert_int_equal(fresh, size_classes[class].slabs);
+    unsigned count = 1;
+    while (span_of(blocks[count - 1]) == span_of(blocks[0]))
+        count += slab_take(1, class, blocks + count, 1, &fresh);
+    struct span *second = span_of(blocks[count - 1]);
+    assert_int_equal(fresh, size_classes[class].slabs);
+    assert_in_range(second->slabs, size_classes[class].slabs_least, size_classes[class].slabs - 1);
+    assert_int_equal(second->capacity, span_bytes(second) / 4480);
+    assert_ptr_equal(second->start, used_span->start);
     slab_give(class, blocks, count);
     assert_int_equal(slab_stats(class).taken, slab_stats(class).given);
 }
@@ -313,10 +347,10 @@ static void test_retired_slab(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ascending),     cmocka_unit_test(test_fullest_slab),
-        cmocka_unit_test(test_adopts_sparse), cmocka_unit_test(test_mixed_batch),
-        cmocka_unit_test(test_retired_slab),  cmocka_unit_test(test_random_batches),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_ascending),      cmocka_unit_test(test_fullest_slab),
+        cmocka_unit_test(test_adopts_sparse),  cmocka_unit_test(test_mixed_batch),
+        cmocka_unit_test(test_retired_slab),   cmocka_unit_test(test_pages_of_slabs),
+        cmocka_unit_test(test_random_batches), cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -89,7 +89,8 @@ static void check_descriptor(const struct taken *taken) {
 
 static bool take(unsigned shard, size_t slabs, size_t alignment, enum span_state state) {
     bool is_zero = false;
-    struct span *span = span_take(shard, slabs, alignment, state, &is_zero);
+    struct span_request request = {slabs, slabs, alignment, state, SPAN_USED};
+    struct span *span = span_take(shard, &request, &is_zero);
     if (span == NULL)
         return false;
     struct taken *taken = &spans[span_count++];

@@ -22,12 +22,19 @@ static int start(void **state) {
 
 static size_t dirty_bytes(void) { return span_stats().dirty_bytes + arena_stats().dirty_bytes; }
 
+static struct span *take_state(unsigned shard, size_t slabs, enum span_state state, bool *is_zero) {
+    struct span_request request = {slabs, slabs, 1, state, SPAN_USED};
+    return span_take(shard, &request, is_zero);
+}
+
 static struct span *take_plain(unsigned shard, size_t slabs) {
     bool is_zero;
-    struct span *span = span_take(shard, slabs, 1, SPAN_TAKEN, &is_zero);
+    struct span *span = take_state(shard, slabs, SPAN_TAKEN, &is_zero);
     assert_non_null(span);
     return span;
 }
+
+static void fill(struct span *span) { memset(span->start, 1, span_bytes(span)); }
 
 static size_t super_of(const struct span *span) { return window_super_index(span->start); }
 
@@ -72,14 +79,63 @@ static void test_run_leaves_its_rest(void **state) {
     span_give(rest);
 }
 
+/* Free slabs of one SuperSlab: the first two have been used, the third is in use, the
+ * others have not been touched. */
+static struct span *used_pair_then_one(unsigned shard) {
+    span_purge_all();
+    struct span *pair = take_plain(shard, 2);
+    struct span *one = take_plain(shard, 1);
+    fill(pair);
+    span_give(pair);
+    return one;
+}
+
+/* A request says whether it wants pages that are resident already. */
+static void test_used_and_untouched(void **state) {
+    (void)state;
+    struct span *one = used_pair_then_one(6);
+    struct span_request request = {1, 1, 1, SPAN_TAKEN, SPAN_UNTOUCHED};
+    bool is_zero = false;
+    struct span *untouched = span_take(6, &request, &is_zero);
+    assert_true(is_zero);
+    assert_true(untouched->start > one->start);
+    request.pages = SPAN_USED;
+    struct span *used = span_take(6, &request, &is_zero);
+    assert_false(is_zero);
+    assert_true(used->start < one->start);
+    span_give(untouched);
+    span_give(used);
+    span_give(one);
+}
+
+/* Used pages in a shorter span are better than a long span of untouched ones, but not
+ * shorter than the request allows. */
+static void test_shorter_of_used(void **state) {
+    (void)state;
+    struct span *one = used_pair_then_one(6);
+    struct span_request request = {8, 3, 1, SPAN_TAKEN, SPAN_USED};
+    bool is_zero = false;
+    struct span *three = span_take(6, &request, &is_zero);
+    assert_int_equal(three->slabs, 8);
+    assert_true(is_zero);
+    request.slabs_least = 2;
+    struct span *two = span_take(6, &request, &is_zero);
+    assert_int_equal(two->slabs, 2);
+    assert_false(is_zero);
+    span_give(two);
+    span_give(three);
+    span_give(one);
+}
+
 /* A run made shorter: what it leaves behind serves the shard, in SuperSlabs that
  * had no descriptors of spans until now; and it can have it back. */
 static void test_run_shrinks_and_grows(void **state) {
     (void)state;
     /* The shard has its warm SuperSlab already: others go back to the arena. */
     span_give(take_plain(7, SUPER_SLABS));
+    span_purge_all();
     bool is_zero;
-    struct span *run = span_take(7, (size_t)4 * SUPER_SLABS, 1, SPAN_LARGE, &is_zero);
+    struct span *run = take_state(7, (size_t)4 * SUPER_SLABS, SPAN_LARGE, &is_zero);
     char *begin = run->start;
     assert_true(span_resize(run, SUPER_SLABS + 8));
     struct span *behind = take_plain(7, 4);
@@ -94,8 +150,6 @@ static void test_run_shrinks_and_grows(void **state) {
     assert_true(span_give_large(run, begin));
     assert_null(span_of(begin));
 }
-
-static void fill(struct span *span) { memset(span->start, 1, span_bytes(span)); }
 
 static size_t resident_bytes(void *begin, size_t bytes) {
     size_t page = os_page_size();
@@ -127,7 +181,7 @@ static void test_purge(void **state) {
     span_give(kept);
     assert_true(span_purge_all() >= (size_t)3 * SLAB_BYTES);
     bool is_zero = false;
-    struct span *again = span_take(4, 3, 1, SPAN_TAKEN, &is_zero);
+    struct span *again = take_state(4, 3, SPAN_TAKEN, &is_zero);
     assert_true(is_zero);
     span_give(again);
 }
@@ -163,7 +217,7 @@ static void test_purge_refused(void **state) {
     assert_int_equal(span_purge_all(), 0);
     allow_all();
     bool is_zero = true;
-    span = span_take(4, 7, 1, SPAN_TAKEN, &is_zero);
+    span = take_state(4, 7, SPAN_TAKEN, &is_zero);
     assert_false(is_zero);
     assert_int_equal(span->start[0], 1);
     span_give(span);
@@ -182,7 +236,7 @@ static void test_take_refused(void **state) {
         static struct span *hoard[WINDOW_SLABS + 1];
         size_t count = 0;
         while (count <= WINDOW_SLABS &&
-               (hoard[count] = span_take(2, sizes[i], 1, SPAN_TAKEN, &is_zero)) != NULL)
+               (hoard[count] = take_state(2, sizes[i], SPAN_TAKEN, &is_zero)) != NULL)
             count++;
         allow_all();
         assert_true(count <= WINDOW_SLABS);
@@ -198,7 +252,7 @@ static void test_take_refused(void **state) {
 static void test_give_large_twice(void **state) {
     (void)state;
     bool is_zero;
-    struct span *span = span_take(3, 5, 1, SPAN_LARGE, &is_zero);
+    struct span *span = take_state(3, 5, SPAN_LARGE, &is_zero);
     char *begin = span->start;
     assert_false(span_give_large(span, begin + SLAB_BYTES));
     assert_true(span_give_large(span, begin));
@@ -213,6 +267,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fullest_first),
         cmocka_unit_test(test_lowest_place),
+        cmocka_unit_test(test_used_and_untouched),
+        cmocka_unit_test(test_shorter_of_used),
         cmocka_unit_test(test_run_leaves_its_rest),
         cmocka_unit_test(test_run_shrinks_and_grows),
         cmocka_unit_test(test_purge),
