@@ -105,6 +105,11 @@ def _facts(content: Mapping[str, Any]) -> list[tuple[str, str]]:
         facts.append(
             ("Measured", str(content["created"]).replace("T", " ").replace("+00:00", " UTC"))
         )
+    facts += [
+        (f"The {side} result", f"{content[side]['created']}: {content[side]['command']}")
+        for side in ("old", "new")
+        if side in content
+    ]
     if "machine" in content:
         facts.append(("Machine", machine.sentence(content["machine"])))
     for row in content.get("allocators", ()):

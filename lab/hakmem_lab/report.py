@@ -58,6 +58,7 @@ def document(experiment: Experiment, samples: Samples) -> Document:
             {"benchmark": benchmark, "allocator": allocator, "reason": reason}
             for (benchmark, allocator), reason in samples.failures.items()
         ],
+        "interrupted": samples.interrupted,
         "results": _results(samples),
         "ratios": _ratios(experiment.subject, samples),
     }

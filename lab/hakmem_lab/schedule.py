@@ -49,6 +49,7 @@ class Samples:
 
     values: dict[Key, dict[str, list[float]]] = field(default_factory=dict)
     failures: dict[Key, str] = field(default_factory=dict)
+    interrupted: bool = False  # by Ctrl-C, before all runs were made
 
     def add(self, key: Key, metrics: Metrics) -> None:
         samples = self.values.setdefault(key, defaultdict(list))
@@ -82,21 +83,27 @@ def orders(
 
 
 def interleave(
-    tasks: Sequence[Task], runs: int, warmup: int, seed: int, console: Console
+    tasks: Sequence[Task], runs: int, warmup: int, seed: int, console: Console, what: str = "run"
 ) -> Samples:
     """Runs every task warmup + runs times. One that fails is dropped with its samples and told in
-    failures, and the others go on; an error other than RunError ends everything."""
+    failures, and the others go on; an error other than RunError ends everything. Ctrl-C ends it
+    early, with the samples that there are."""
     benchmarks = list(dict.fromkeys(task.benchmark for task in tasks))
     plan = orders(benchmarks, tasks, warmup + runs, seed)
     samples = Samples()
     with _progress(console) as progress:
         bar = progress.add_task("", total=len(tasks) * len(plan))
-        for number, order in enumerate(plan):
-            stage = "warm-up" if number < warmup else f"run {number - warmup + 1} of {runs}"
-            for task in order:
-                progress.update(bar, description=f"{stage}: {task.benchmark}, {task.allocator}")
-                _run_one(task, samples, number >= warmup)
-                progress.advance(bar)
+        try:
+            for number, order in enumerate(plan):
+                stage = "warm-up" if number < warmup else f"{what} {number - warmup + 1} of {runs}"
+                for task in order:
+                    progress.update(bar, description=f"{stage}: {task.benchmark}, {task.allocator}")
+                    _run_one(task, samples, number >= warmup)
+                    progress.advance(bar)
+        except KeyboardInterrupt:
+            if not samples.values:
+                raise
+            samples.interrupted = True
     return samples
 
 

@@ -77,3 +77,25 @@ def test_a_library_that_was_not_mapped_ends_everything() -> None:
 
     with pytest.raises(NotMappedError):
         interleave([Task("a", "x", once)], runs=1, warmup=0, seed=0, console=QUIET)
+
+
+def test_ctrl_c_keeps_what_there_is() -> None:
+    calls = iter([1.0, 2.0, 3.0])
+
+    def once() -> Metrics:
+        try:
+            return {"wall_s": next(calls)}
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    samples = interleave([Task("a", "x", once)], runs=9, warmup=1, seed=0, console=QUIET)
+    assert samples.interrupted
+    assert samples.of("a", "x", "wall_s") == [2.0, 3.0]
+
+
+def test_ctrl_c_before_the_first_sample_ends_everything() -> None:
+    def once() -> Metrics:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interleave([Task("a", "x", once)], runs=1, warmup=0, seed=0, console=QUIET)
