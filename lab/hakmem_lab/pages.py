@@ -37,9 +37,10 @@ def write(path: Path, view: View) -> None:
     """A page of any document that `compare` or `bench` wrote."""
     if is_program(view):
         (benchmark,) = view.benchmarks()
+        count = len(view.allocators())
         page.write(
             path,
-            f"{benchmark} under {len(view.allocators())} allocators",
+            f"{benchmark} under {count} allocators" if count else f"{benchmark}: all runs failed",
             program(view, benchmark),
             view.content,
             verdicts.sentences(view, benchmark, base_of(view)),
@@ -76,6 +77,8 @@ def program(view: View, benchmark: str) -> list[Section]:
         client = view.content["client"]
         lead = f"The time is that of the client ({client}), all else the server's. {lead}"
     tables = [_medians(view, benchmark), _ratios(view, benchmark, base)]
+    if not view.metrics():
+        return []
     return [
         Section("Side by side", list(pictures(view).values()), lead),
         Section("Figures", [each for each in tables if each.rows]),

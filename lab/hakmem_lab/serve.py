@@ -93,7 +93,7 @@ def _wait_until_ready(service: Service, server: Started) -> None:
     is_ready = _test_of(service, server)
     deadline = time.monotonic() + READY_SECONDS
     while not is_ready():
-        _require_alive(service, server, "before it was ready; it must stay in the foreground")
+        _require_alive(service, server, "before it was ready")
         if time.monotonic() > deadline:
             raise RunError(
                 f"the server '{service.server.words[0]}' was not ready within {READY_SECONDS:g} "
@@ -129,8 +129,10 @@ def _require_alive(service: Service, server: Started, when: str) -> None:
         return
     server.stop_looking()
     status = server.judge(server.output())
+    advice = "; it must stay in the foreground" if status == 0 else ""
     raise RunError(
-        f"the server '{service.server.words[0]}' {ending(status)} {when}{tail(server.output())}"
+        f"the server '{service.server.words[0]}' {ending(status)} {when}{advice}"
+        f"{tail(server.output())}"
     )
 
 

@@ -45,6 +45,8 @@ def _table(title: str | None, first: str, columns: Sequence[str]) -> Table:
 def compare(console: Console, view: View, benchmark: str, base: str) -> None:
     """One program: a row for each allocator."""
     title = f"[italic]{escape(benchmark)}: medians of {view.content['runs']} runs[/italic]"
+    if not view.metrics():
+        return  # every run failed
     console.print(title, highlight=False, soft_wrap=True)
     for first, *rest in _JUDGED:
         if first in view.metrics():

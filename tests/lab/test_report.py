@@ -160,7 +160,7 @@ def test_verdict_admits_noise() -> None:
         ("job", "glibc"): job([0.9, 1.01, 1.1], 2e6),
     }
     (sentence,) = verdict(values, "glibc")
-    assert "no difference in time that these runs can show (−" in sentence
+    assert "no difference in time that these runs can show (−27 to +33 %)" in sentence
 
 
 def test_verdict_of_one_run_or_of_a_failed_side_is_none() -> None:
