@@ -60,7 +60,11 @@ class Trial:
         return self._run(self._job.once)
 
     def count(self) -> Metrics:
-        return self._run(self._job.count)
+        """The allocator has been proved in the timed runs, which are not to be lost now."""
+        try:
+            return self._run(self._job.count)
+        except NotMappedError as error:
+            raise RunError(str(error)) from None
 
     def _run(self, measured: Measure) -> Metrics:
         try:
@@ -91,9 +95,13 @@ def compare(
         return samples, notes
     # One that fails its timed runs has nothing to count.
     counting = [Task(job.name, name, trials[name].count) for _, name in samples.values]
-    counts = interleave(counting, counted, 0, experiment.seed, console, "count")
+    try:
+        counts = interleave(counting, counted, 0, experiment.seed, console, "count")
+    except KeyboardInterrupt:  # before the first count
+        counts = Samples(interrupted=True)
     for (_, name), reason in counts.failures.items():
         notes.append(f"the system calls under {name} could not be counted: {reason}")
     for key, series in counts.values.items():
         samples.values[key] |= series
+    samples.interrupted = counts.interrupted
     return samples, notes

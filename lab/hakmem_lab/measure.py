@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hakmem_lab import paths, proof
@@ -102,7 +102,7 @@ def run(command: Command, allocator: Allocator) -> Run:
 def count(command: Command, allocator: Allocator) -> dict[str, float]:
     """Runs the command once, slowly, and counts its calls into the kernel (bench/tools/count.c)."""
     with work_folder() as directory:
-        started = Started(replace(command, watch=False), allocator, directory, counting=True)
+        started = Started(command, allocator, directory, counting=True)
         started.communicate()
         return started.counts()
 
@@ -139,11 +139,14 @@ class Started:
         self._witness.chmod(0o666)
         counter = [str(paths.tool("count")), str(self._counts)] if counting else []
         self._open([*counter, *_launcher(self._report, command, allocator, directory)], to_files)
-        self._watch = proof.Watch(self.process.pid, allocator.library if allocator else None)
+        helpers = frozenset(str(paths.tool(name)) for name in ("launch", "count"))
+        library = allocator.library if allocator else None
+        self._watch = proof.Watch(self.process.pid, library, helpers)
         self._sampler = Sampler(self.process.pid)
         if command.watch and allocator is not None:
             self._watch.start()
-            self._sampler.start()
+            if not counting:
+                self._sampler.start()
 
     def _open(self, words: Sequence[str], to_files: bool) -> None:
         variables = {**self._command.variables, "LAB_WITNESS": str(self._witness)}

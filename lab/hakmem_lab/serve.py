@@ -18,7 +18,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from hakmem_lab.errors import LabError, RunError
@@ -65,8 +65,7 @@ def run(service: Service, allocator: Allocator) -> dict[str, float]:
 def count(service: Service, allocator: Allocator) -> dict[str, float]:
     """The server's calls into the kernel, from its start to its end."""
     with work_folder() as directory:
-        command = replace(service.server, watch=False)
-        server = Started(command, allocator, directory, counting=True, to_files=True)
+        server = Started(service.server, allocator, directory, counting=True, to_files=True)
         try:
             _run_client(service, server)
             _stop(server, service)

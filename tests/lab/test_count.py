@@ -64,6 +64,11 @@ def test_the_allocator_is_proved_in_counting_runs_too(tmp_path: Path) -> None:
         count("true", allocator=Allocator("broken", broken))
 
 
+def test_a_program_that_renames_itself_is_counted() -> None:
+    renames = "import ctypes, time; ctypes.CDLL(None).prctl(15, b'another', 0, 0, 0); time.sleep(1)"
+    assert count(sys.executable, "-c", renames, allocator=HAKMEM)["syscalls"] > 100
+
+
 def test_a_program_that_fails_fails_here_too() -> None:
     with pytest.raises(RunError, match="ended with status 7"):
         count("sh", "-c", "exit 7")

@@ -107,6 +107,7 @@ def _settings(values: dict[Any, Any]) -> AbstractContextManager[None]:
 def _style(colours: Palette) -> dict[Any, Any]:
     return {
         "font.size": _TEXT,
+        "text.parse_math": False,  # a dollar in a name is a dollar
         "axes.titlesize": _TEXT + 1,
         "axes.titleweight": "bold",
         "axes.titlelocation": "left",
