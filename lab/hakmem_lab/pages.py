@@ -105,7 +105,7 @@ def _ratios(view: View, benchmark: str, base: str) -> Table:
         if any(ratios):
             rows.append([metrics.title(metric), *map(judged, ratios)])
     caption = f"over {base}, with 95 % intervals; green: surely less, red: surely more"
-    return Table(caption, ["", *others], rows)
+    return Table(caption, ["metric", *others], rows)
 
 
 def judged(ratio: stats.Estimate | None) -> Cell:
