@@ -58,11 +58,11 @@ class Sampler:
     def _run(self) -> None:
         pause = _FIRST_SECONDS
         while not self._stop.wait(pause):
-            begin = time.monotonic()
+            moment, begin = time.monotonic(), time.thread_time()
             total = sum(filter(None, map(pss_bytes, descendants(self.root))))
-            cost = time.monotonic() - begin
+            cost = time.thread_time() - begin  # waiting for a busy processor costs nothing
             if total > 0:
-                self._looks.append((begin, float(total)))
+                self._looks.append((moment, float(total)))
             pause = max(_PAUSE * cost, min(2 * pause, _RAREST_SECONDS))
 
 
