@@ -1,5 +1,7 @@
 """Options as people type them."""
 
+import shlex
+
 import pytest
 
 from hakmem_lab.errors import LabError
@@ -45,4 +47,6 @@ def test_variables_that_cannot_be_had_are_refused(item: str) -> None:
 
 def test_a_command_reads_as_it_would_be_typed() -> None:
     assert words_of(["python3", "-c", "print(1 + 1)"]) == "python3 -c 'print(1 + 1)'"
-    assert words_of(["echo", "it's", "", "$HOME", "*"]) == """echo 'it'"'"'s' '' '$HOME' '*'"""
+    assert words_of(["echo", "it's", "", "$HOME", "*"]) == """echo "it's" '' '$HOME' '*'"""
+    for word in ("it's $5", "both \" and '", "a \\ b'", "`'", "two\nlines'"):
+        assert shlex.split(words_of(["echo", word])) == ["echo", word]
