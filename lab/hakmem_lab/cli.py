@@ -18,6 +18,7 @@ from hakmem_lab.commands.demo import demo_command
 from hakmem_lab.commands.peers import peers_app
 from hakmem_lab.commands.results import results_app
 from hakmem_lab.commands.run import run_command
+from hakmem_lab.commands.soak import soak_command
 from hakmem_lab.errors import LabError
 
 app = typer.Typer(
@@ -32,6 +33,7 @@ app = typer.Typer(
 app.command("run", context_settings=PASS_ON)(run_command)
 app.command("compare", context_settings=PASS_ON)(compare_command)
 app.command("bench")(bench_command)
+app.command("soak")(soak_command)
 app.command("demo")(demo_command)
 app.add_typer(peers_app, name="peers")
 app.add_typer(results_app, name="results")

@@ -74,6 +74,15 @@ def require_program(word: str) -> None:
         raise MissingError(f"there is no program '{word}' to run")
 
 
+def preload_value(allocator: Allocator, directory: Path) -> str:
+    """LD_PRELOAD for a measured process: the witness, then the allocator if it is not the
+    system's. directory outlives the process."""
+    libraries = [paths.tool("libwitness.so")]
+    if allocator.library is not None:
+        libraries.append(allocator.library)
+    return ":".join(_preloadable(library, directory) for library in libraries)
+
+
 def _preloadable(library: Path, directory: Path) -> str:
     """LD_PRELOAD separates paths by blanks and colons, so a path that has them needs another."""
     if not set(" :\t\n") & set(str(library)):
@@ -83,7 +92,8 @@ def _preloadable(library: Path, directory: Path) -> str:
     return str(link)
 
 
-def _tail(stream: bytes) -> str:
+def tail(stream: bytes) -> str:
+    """The last lines that a program wrote, for a message about its end."""
     lines = stream.decode(errors="replace").strip().splitlines()[-8:]
     return "".join(f"\n    {line}" for line in lines)
 
@@ -123,13 +133,10 @@ def _run_in(directory: Path, command: Command, allocator: Allocator) -> Run:
     witness = directory / "witness"
     witness.touch()
     witness.chmod(0o666)  # the program may change its user
-    preload = [paths.tool("libwitness.so")]
-    if allocator.library is not None:
-        preload.append(allocator.library)
     words = [
         str(paths.tool("launch")),
         str(report),
-        ":".join(_preloadable(library, directory) for library in preload),
+        preload_value(allocator, directory),
         *command.words,
     ]
     process = subprocess.Popen(
@@ -149,13 +156,13 @@ def _run_in(directory: Path, command: Command, allocator: Allocator) -> Run:
     finally:
         watch.stop()
     if process.returncode != 0:
-        raise RunError(f"'{command.words[0]}' could not be started:{_tail(stderr)}")
+        raise RunError(f"'{command.words[0]}' could not be started:{tail(stderr)}")
     facts = json.loads(report.read_text(encoding="utf-8"))
     # Mapping is judged first: a program without its library may fail for that very reason.
     _prove(facts, witness, watch, allocator)
     if facts["status"] != 0:
         raise RunError(
-            f"'{command.words[0]}' {_ending(facts['status'])}{_tail(stderr) or _tail(stdout)}"
+            f"'{command.words[0]}' {ending(facts['status'])}{tail(stderr) or tail(stdout)}"
         )
     return Run(_metrics(facts), stdout)
 
@@ -174,7 +181,8 @@ def _prove(
     watch.check(allocator.name)
 
 
-def _ending(status: int) -> str:
+def ending(status: int) -> str:
+    """How a program ended, from the launcher's report: an exit status, or -signal."""
     if status >= 0:
         return f"ended with status {status}"
     try:

@@ -31,6 +31,9 @@ UNITS = {
     "cpu_s": "s",
     "peak_rss_bytes": "bytes",
     "page_faults": "faults",
+    "resident_bytes": "bytes",
+    "page_faults_per_op": "faults",
+    "syscalls_per_op": "calls",
 }
 
 Document = dict[str, Any]
@@ -92,7 +95,7 @@ def _results(samples: Samples) -> list[Document]:
                     "benchmark": benchmark,
                     "allocator": allocator,
                     "metric": metric,
-                    "unit": UNITS[metric],
+                    "unit": UNITS.get(metric, "ns" if metric.endswith("_ns") else ""),
                     "better": "lower",
                     "samples": values,
                     "median": estimate.value,

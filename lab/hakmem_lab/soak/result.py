@@ -1,0 +1,249 @@
+"""A soak as JSON (report.py's schema, with the section `soak` beside it) and as tables.
+
+The rows of `results` have one sample an epoch, so that they can be compared like any other; the
+section `soak` has what was computed over all epochs, each epoch's figures, and the histograms of
+the whole run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from hakmem_lab import report
+from hakmem_lab.report import Document, Experiment
+from hakmem_lab.schedule import Samples
+from hakmem_lab.soak import histogram
+from hakmem_lab.soak.analysis import Drift, Summary, summarize
+from hakmem_lab.soak.driver import NAME, Epoch
+from hakmem_lab.soak.session import Life, Phase, Soak
+from hakmem_lab.tables import number
+
+Summaries = dict[str, Summary]
+
+# What is called a drift of memory in words; and from what length of soak on an hour is spoken of.
+DRIFT_PERCENT = 1.0
+HOURLY_FROM_SECONDS = 300.0
+
+
+def summaries_of(soak: Soak) -> Summaries:
+    found = {life.allocator.name: summarize(life) for life in soak.lives}
+    return {name: summary for name, summary in found.items() if summary is not None}
+
+
+def document(soak: Soak, experiment: Experiment, summaries: Summaries) -> Document:
+    content = report.document(experiment, _samples(soak))
+    content["soak"] = {
+        "seconds": soak.plan.seconds,
+        "epoch_seconds": soak.plan.epoch_seconds,
+        "threads": soak.plan.threads,
+        "steps": soak.steps,
+        "interrupted": soak.interrupted,
+        "uncounted": {
+            life.allocator.name: life.uncounted for life in soak.lives if life.uncounted is not None
+        },
+        "allocators": {
+            life.allocator.name: _life(life, summaries.get(life.allocator.name))
+            for life in soak.lives
+        },
+    }
+    return content
+
+
+def _samples(soak: Soak) -> Samples:
+    samples = Samples()
+    for life in soak.lives:
+        key = (NAME, life.allocator.name)
+        for epoch in life.of(Phase.MEASURED):
+            samples.add(key, _metrics(epoch))
+        for epoch in life.of(Phase.COUNTED):
+            if epoch.calls is not None:
+                samples.add(key, {"syscalls_per_op": epoch.calls.total() / epoch.ops})
+        if life.failure is not None:
+            # What was measured before it failed stays: it is a life that ended, not a wrong sample.
+            samples.failures[key] = life.failure
+    return samples
+
+
+def _metrics(epoch: Epoch) -> dict[str, float]:
+    metrics = {
+        "ns_per_op": epoch.ns_per_op,
+        "resident_bytes": float(epoch.resident_bytes),
+        "page_faults_per_op": (epoch.minor_faults + epoch.major_faults) / epoch.ops,
+    }
+    for call, figures in (("malloc", epoch.malloc_ns), ("free", epoch.free_ns)):
+        for name, value in figures.items():
+            metrics[f"{call}_{name.replace('.', '')}_ns"] = value
+    return metrics
+
+
+def _life(life: Life, summary: Summary | None) -> Document:
+    epochs = life.of(Phase.MEASURED)
+    return {
+        "timer": life.timer,
+        "summary": None if summary is None else _summary(summary),
+        "histograms": {
+            "units_per_ns": histogram.UNITS_PER_NS,
+            "step_bits": histogram.STEP_BITS,
+            "malloc": sorted(histogram.merge(epoch.malloc for epoch in epochs).items()),
+            "free": sorted(histogram.merge(epoch.free for epoch in epochs).items()),
+        },
+        "epochs": [_epoch(phase, epoch) for phase, epoch in life.epochs],
+    }
+
+
+def _summary(summary: Summary) -> Document:
+    return {
+        **asdict(summary),
+        "calls": dict(summary.calls.most_common()),
+        "syscalls_per_op": summary.syscalls_per_op,
+        "syscalls_per_op_at_most": summary.syscalls_per_op_at_most,
+    }
+
+
+def _epoch(phase: Phase, epoch: Epoch) -> Document:
+    row: Document = {
+        "phase": phase.value,
+        "epoch": epoch.number,
+        "start_s": epoch.start_ns * 1e-9,
+        "seconds": epoch.seconds,
+        "ops": epoch.ops,
+        "checksum": epoch.checksum,
+        "resident_bytes": epoch.resident_bytes,
+        "proportional_bytes": epoch.proportional_bytes,
+        "live_bytes": epoch.live_bytes,
+        "minor_faults": epoch.minor_faults,
+        "major_faults": epoch.major_faults,
+        "switches": epoch.switches,
+    }
+    if phase is Phase.COUNTED:
+        row["calls"] = None if epoch.calls is None else dict(epoch.calls.most_common())
+    else:
+        row["ns_per_op"] = epoch.ns_per_op
+        row["malloc_ns"] = epoch.malloc_ns
+        row["free_ns"] = epoch.free_ns
+    return row
+
+
+def tables(console: Console, soak: Soak, summaries: Summaries) -> None:
+    console.print(_steady_table(soak, summaries))
+    console.print(_tail_table(summaries))
+    for name, summary in summaries.items():
+        if summary.calls:
+            calls = ", ".join(f"{call} {count}" for call, count in summary.calls.most_common(8))
+            console.print(
+                f"system calls of {name} in {summary.counted_ops:,} operations: {calls}",
+                highlight=False,
+                soft_wrap=True,
+            )
+    for life in soak.lives:
+        if life.uncounted is not None:
+            console.print(
+                f"[yellow]not counted:[/yellow] system calls of {life.allocator.name}: "
+                f"{escape(life.uncounted)}",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+
+def _table(title: str) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("allocator", no_wrap=True)
+    return table
+
+
+def _steady_table(soak: Soak, summaries: Summaries) -> Table:
+    epochs = max((summary.epochs for summary in summaries.values()), default=0)
+    table = _table(
+        f"Soak: {epochs} epochs of {soak.plan.epoch_seconds:g} s each, {soak.plan.threads} threads"
+    )
+    for column in (
+        "memory", "over live", "memory drift", "per hour", "ns per op", "CV", "speed drift",
+        "faults per op", "calls per op",
+    ):  # fmt: skip
+        table.add_column(column, justify="right")
+    for name, summary in summaries.items():
+        memory = summary.resident_drift
+        table.add_row(
+            name,
+            f"{summary.resident_bytes / 2**20:,.1f} MiB",
+            f"{summary.resident_bytes / summary.live_bytes:.3f}",
+            _drift(memory),
+            _per_hour(summary),
+            number(summary.ns_per_op),
+            "–" if summary.ns_per_op_cv is None else f"{summary.ns_per_op_cv:.2f} %",
+            _drift(summary.ns_per_op_drift),
+            rate(summary.page_faults_per_op),
+            _calls(summary),
+        )
+    return table
+
+
+def _tail_table(summaries: Summaries) -> Table:
+    table = _table("Latency of a call in ns, over all measured epochs")
+    table.add_column("call")
+    for column in (*histogram.PERCENTILES, "timed calls"):
+        table.add_column(column, justify="right")
+    for name, summary in summaries.items():
+        for call, figures, samples in (
+            ("malloc", summary.malloc_ns, summary.malloc_samples),
+            ("free", summary.free_ns, summary.free_samples),
+        ):
+            cells = [number(figures[each]) for each in histogram.PERCENTILES if figures]
+            table.add_row(name, call, *cells, f"{samples:,}")
+    return table
+
+
+def _drift(found: Drift | None) -> str:
+    if found is None:
+        return "–"
+    return f"{found.run:+.2f} % ({found.low:+.2f} to {found.high:+.2f})"
+
+
+def _per_hour(summary: Summary) -> str:
+    """Not said of a run too short to speak of hours."""
+    if summary.resident_drift is None or summary.seconds < HOURLY_FROM_SECONDS:
+        return "–"
+    return f"{summary.resident_drift.hour:+.2f} %"
+
+
+def rate(value: float) -> str:
+    """Events per operation: most are rare."""
+    return "0" if value == 0 else f"{value:.2e}" if value < 0.01 else f"{value:.3f}"
+
+
+def _calls(summary: Summary) -> str:
+    found, most = summary.syscalls_per_op, summary.syscalls_per_op_at_most
+    if found is None or most is None:
+        return "–"
+    return rate(found) if found > 0 else f"0 (under {rate(most)})"
+
+
+def verdict(name: str, summary: Summary) -> str:
+    """One allocator's soak in a sentence."""
+    drift, variation = summary.resident_drift, summary.ns_per_op_cv
+    if drift is None or variation is None:
+        return f"{name}: too few epochs to speak of drift; soak longer"
+    parts = [
+        f"memory {_direction(drift)} ({drift.run:+.2f} % over the run, {drift.low:+.2f} to "
+        f"{drift.high:+.2f})",
+        f"speed varies by {variation:.2f} % between epochs",
+    ]
+    if summary.malloc_ns:
+        tail = max(summary.malloc_ns["p99.99"], summary.free_ns["p99.99"])
+        parts.append(f"1 call in 10,000 takes longer than {number(tail / 1000)} µs")
+    if summary.syscalls_per_op is not None:
+        parts.append(f"{_calls(summary)} system calls per operation")
+    return f"{name}: {'; '.join(parts)}"
+
+
+def _direction(drift: Drift) -> str:
+    if max(abs(drift.low), abs(drift.high)) < DRIFT_PERCENT:
+        return "steady"
+    if drift.low <= 0 <= drift.high:
+        return "without a drift that could be told from noise"
+    return "growing" if drift.run > 0 else "shrinking"
