@@ -13,6 +13,7 @@ From the bottom up:
     tables     results for people
     suites     the built-in benchmarks
     peers/     other allocators: where they come from, how they are installed
+    doctor/    what of this machine matters for memory, and what to type
     soak/      long-lived heaps: drift, variation, tails, system calls
     commands/  one command a file: its options, and what it prints
     cli        puts the commands together
