@@ -9,8 +9,13 @@ From the bottom up:
     proof      that the allocator under test is the one that the program used
     schedule   many runs, interleaved in random order
     stats      medians, confidence intervals, ratios
+    metrics    what is measured: units, titles, how figures are written
     report     results as JSON (the schema that others read)
-    tables     results for people
+    verdicts   what a comparison shows, in a sentence
+    tables     results for people, on the terminal
+    charts/    results for people, as pictures
+    page       self-contained HTML pages; templates/ has what they look like
+    pages      the pages of results: one program, or a suite
     suites     the built-in benchmarks
     peers/     other allocators: where they come from, how they are installed
     doctor/    what of this machine matters for memory, and what to type

@@ -12,29 +12,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hakmem_lab import machine, stats
+from hakmem_lab import machine, metrics, stats
 from hakmem_lab.errors import LabError
 from hakmem_lab.measure import Allocator
 from hakmem_lab.schedule import Samples
 
 SCHEMA = 1
-
-UNITS = {
-    "ns_per_op": "ns",
-    "wall_s": "s",
-    "cpu_s": "s",
-    "peak_rss_bytes": "bytes",
-    "page_faults": "faults",
-    "resident_bytes": "bytes",
-    "page_faults_per_op": "faults",
-    "syscalls_per_op": "calls",
-}
 
 Document = dict[str, Any]
 
@@ -60,6 +50,7 @@ def document(experiment: Experiment, samples: Samples) -> Document:
         "runs": experiment.runs,
         "warmup": experiment.warmup,
         "seed": experiment.seed,
+        "subject": experiment.subject,
         "machine": machine.describe(),
         "allocators": [_allocator(allocator) for allocator in experiment.allocators],
         "missing": dict(experiment.missing),
@@ -87,16 +78,16 @@ def _allocator(allocator: Allocator) -> Document:
 
 def _results(samples: Samples) -> list[Document]:
     results = []
-    for (benchmark, allocator), metrics in samples.values.items():
-        for metric, values in metrics.items():
+    for (benchmark, allocator), series in samples.values.items():
+        for metric, values in series.items():
             estimate = stats.median(values)
             results.append(
                 {
                     "benchmark": benchmark,
                     "allocator": allocator,
                     "metric": metric,
-                    "unit": UNITS.get(metric, "ns" if metric.endswith("_ns") else ""),
-                    "better": "lower",
+                    "unit": metrics.of(metric).unit,
+                    "better": metrics.of(metric).better,
                     "samples": values,
                     "median": estimate.value,
                     "ci95": [estimate.low, estimate.high],
@@ -107,8 +98,8 @@ def _results(samples: Samples) -> list[Document]:
 
 def _ratios(subject: str, samples: Samples) -> list[Document]:
     ratios = []
-    for (benchmark, allocator), metrics in samples.values.items():
-        for metric, theirs in metrics.items():
+    for (benchmark, allocator), series in samples.values.items():
+        for metric, theirs in series.items():
             ours = samples.of(benchmark, subject, metric)
             estimate = stats.ratio(ours, theirs) if ours and allocator != subject else None
             if estimate is not None:
@@ -123,6 +114,18 @@ def _ratios(subject: str, samples: Samples) -> list[Document]:
                     }
                 )
     return ratios
+
+
+def require_writable(path: Path) -> None:
+    """An error now rather than when all has been measured."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            path.open("ab").close()
+        else:
+            tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise LabError(f"cannot write {path}: {error.strerror}") from None
 
 
 def write(path: Path, content: Document) -> None:
@@ -153,9 +156,16 @@ class View:
         self._results = {
             (row["benchmark"], row["allocator"], row["metric"]): row for row in content["results"]
         }
-        self._ratios = {
-            (row["benchmark"], row["base"], row["metric"]): row for row in content["ratios"]
+        self._ratios: dict[tuple[str, str, str, str], stats.Estimate | None] = {
+            (row["benchmark"], row["allocator"], row["base"], row["metric"]): stats.Estimate(
+                row["ratio"], *row["ci95"]
+            )
+            for row in content["ratios"]
         }
+
+    def subject(self) -> str:
+        """The allocator that the ratios are about."""
+        return str(self.content.get("subject", "hakmem"))
 
     def benchmarks(self) -> list[str]:
         """In the order of first appearance; see suites.in_order for that of a suite."""
@@ -166,11 +176,39 @@ class View:
         present = {row["allocator"] for row in self.content["results"]}
         return [row["name"] for row in self.content["allocators"] if row["name"] in present]
 
+    def metrics(self) -> list[str]:
+        return metrics.in_order({row["metric"] for row in self.content["results"]})
+
     def result(self, benchmark: str, allocator: str, metric: str) -> stats.Estimate | None:
         row = self._results.get((benchmark, allocator, metric))
         return None if row is None else stats.Estimate(row["median"], *row["ci95"])
 
+    def samples(self, benchmark: str, allocator: str, metric: str) -> list[float]:
+        row = self._results.get((benchmark, allocator, metric))
+        return [] if row is None else list(row["samples"])
+
     def ratio(self, benchmark: str, base: str, metric: str) -> stats.Estimate | None:
         """The subject over base."""
-        row = self._ratios.get((benchmark, base, metric))
-        return None if row is None else stats.Estimate(row["ratio"], *row["ci95"])
+        return self.ratio_to(benchmark, self.subject(), base, metric)
+
+    def ratio_to(
+        self, benchmark: str, allocator: str, base: str, metric: str
+    ) -> stats.Estimate | None:
+        """Any allocator over any other; None where one of them has no result, or is 0."""
+        key = (benchmark, allocator, base, metric)
+        inverse = self._ratios.get((benchmark, base, allocator, metric))
+        if key not in self._ratios and inverse is not None and inverse.low > 0:
+            self._ratios[key] = stats.Estimate(1 / inverse.value, 1 / inverse.high, 1 / inverse.low)
+        elif key not in self._ratios:
+            ours = self.samples(benchmark, allocator, metric)
+            theirs = self.samples(benchmark, base, metric)
+            self._ratios[key] = (
+                stats.ratio(ours, theirs) if ours and theirs and allocator != base else None
+            )
+        return self._ratios[key]
+
+    def mean_ratio(self, base: str, metric: str) -> float | None:
+        """The geometric mean of the subject over base, over all benchmarks."""
+        found = [self.ratio(benchmark, base, metric) for benchmark in self.benchmarks()]
+        values = [estimate.value for estimate in found if estimate is not None]
+        return stats.geometric_mean(values) if values and min(values) > 0 else None

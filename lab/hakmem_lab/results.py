@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hakmem_lab import machine, report, tables
+from hakmem_lab import machine, metrics, report, tables
 from hakmem_lab.errors import LabError
 from hakmem_lab.report import View
 from hakmem_lab.suites import in_order
@@ -50,8 +50,8 @@ def _markdown(header: list[str], rows: list[list[str]]) -> str:
 
 
 def _grid(view: View, metric: str) -> str:
-    if metric not in report.UNITS:
-        raise LabError(f"there is no metric '{metric}'; there are: {', '.join(report.UNITS)}")
+    if metric not in metrics.METRICS:
+        raise LabError(f"there is no metric '{metric}'; there are: {', '.join(metrics.METRICS)}")
     allocators = view.allocators()
     rows = [
         [benchmark, *tables.grid_cells(view, benchmark, allocators, metric, "markdown")]
@@ -67,11 +67,11 @@ def _programs(view: View) -> str:
         for allocator in view.allocators():
             estimates = [view.result(benchmark, allocator, metric) for metric in _ROW_METRICS]
             cells = [
-                "–" if estimate is None else tables.figure(estimate.value, metric)
+                "–" if estimate is None else metrics.figure(estimate.value, metric)
                 for estimate, metric in zip(estimates, _ROW_METRICS, strict=True)
             ]
             rows.append([allocator, *cells])
-    return _markdown(["allocator", *(tables.TITLES[metric] for metric in _ROW_METRICS)], rows)
+    return _markdown(["allocator", *(metrics.title(metric) for metric in _ROW_METRICS)], rows)
 
 
 def _caption(view: View) -> str:

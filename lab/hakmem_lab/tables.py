@@ -9,34 +9,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hakmem_lab import stats
-from hakmem_lab.report import UNITS, View
+from hakmem_lab import metrics, stats, verdicts
+from hakmem_lab.metrics import figure, number
+from hakmem_lab.report import View
 from hakmem_lab.suites import STUB, in_order
 
-TITLES = {
-    "ns_per_op": "time per operation",
-    "wall_s": "time",
-    "cpu_s": "CPU time",
-    "peak_rss_bytes": "peak memory",
-    "page_faults": "page faults",
-}
-
-
-def figure(value: float, metric: str) -> str:
-    """Three digits that matter, in the unit that people expect."""
-    if metric == "peak_rss_bytes":
-        return f"{value / 2**20:,.1f} MiB"
-    if metric == "page_faults":
-        return f"{value:,.0f}"
-    if UNITS[metric] == "s":
-        return f"{value:,.1f} s" if value >= 100 else f"{number(value * 1000)} ms"
-    return number(value)
-
-
-def number(value: float) -> str:
-    if value >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+# Two tables of one program: narrow enough for a terminal of 80 columns each.
+_TIME = ("wall_s", "cpu_s", "context_switches")
+_MEMORY = ("peak_rss_bytes", "avg_pss_bytes", "page_faults", "syscalls")
 
 
 def interval(estimate: stats.Estimate) -> str:
@@ -51,7 +31,7 @@ def judged(estimate: stats.Estimate | None) -> str:
     return f"[{colour}]{interval(estimate)}[/{colour}]"
 
 
-def _table(title: str, first: str, columns: Sequence[str]) -> Table:
+def _table(title: str | None, first: str, columns: Sequence[str]) -> Table:
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
     table.add_column(first, no_wrap=True)
     for column in columns:
@@ -60,65 +40,54 @@ def _table(title: str, first: str, columns: Sequence[str]) -> Table:
 
 
 def compare(console: Console, view: View, benchmark: str, base: str) -> None:
-    """One program: a row for each allocator, with its time against the base's."""
-    metrics = ("wall_s", "cpu_s", "peak_rss_bytes", "page_faults")
-    columns = [TITLES[metric] for metric in metrics]
-    table = _table(
-        f"{escape(benchmark)}: medians of {view.content['runs']} runs",
-        "allocator",
-        [columns[0], "95 % interval", *columns[1:]],
-    )
+    """One program: a row for each allocator; what it took, and what it held and asked for."""
+    title = f"[italic]{escape(benchmark)}: medians of {view.content['runs']} runs[/italic]"
+    console.print(title, highlight=False, soft_wrap=True)
+    for group in (_TIME, _MEMORY):
+        present = [metric for metric in group if metric in view.metrics()]
+        if present:
+            console.print(_program_table(view, benchmark, base, present))
+    for sentence in verdicts.sentences(view, benchmark, base):
+        console.print(sentence, highlight=False, soft_wrap=True)
+
+
+def _program_table(view: View, benchmark: str, base: str, names: Sequence[str]) -> Table:
+    """The first metric with its interval and its ratio to the base's."""
+    first, rest = names[0], names[1:]
+    columns = [metrics.title(first), "95 % interval", f"over {base}", *map(metrics.title, rest)]
+    table = _table(None, "allocator", columns)
     for allocator in view.allocators():
-        cells = [allocator]
-        for metric in metrics:
-            estimate = view.result(benchmark, allocator, metric)
-            cells.append("–" if estimate is None else figure(estimate.value, metric))
-            if metric == "wall_s":
-                cells.append("–" if estimate is None else _spread(estimate, metric))
-        table.add_row(*cells)
-    console.print(table)
-    sentence = verdict(view, benchmark, base)
-    if sentence:
-        console.print(sentence)
+        estimate = view.result(benchmark, allocator, first)
+        ratio = view.ratio_to(benchmark, allocator, base, first)
+        cells = ["–", "–"]
+        if estimate is not None:
+            cells = [figure(estimate.value, first), _spread(estimate, first)]
+        others = [view.result(benchmark, allocator, metric) for metric in rest]
+        table.add_row(
+            allocator,
+            *cells,
+            judged(ratio),
+            *(
+                "–" if other is None else figure(other.value, metric)
+                for other, metric in zip(others, rest, strict=True)
+            ),
+        )
+    return table
 
 
 def _spread(estimate: stats.Estimate, metric: str) -> str:
     """Both ends with the unit said once: 787-1,180 ms."""
     low, high = figure(estimate.low, metric), figure(estimate.high, metric)
-    if low.rpartition(" ")[2] == high.rpartition(" ")[2]:
+    if " " in low and low.rpartition(" ")[2] == high.rpartition(" ")[2]:
         low = low.rpartition(" ")[0]
     return f"{low}–{high}"
-
-
-def verdict(view: View, benchmark: str, base: str) -> str | None:
-    """What the table says about HAKMEM, in one sentence."""
-    if view.content["runs"] < 2:
-        return "One run says nothing about the next: no verdict."
-    time = view.ratio(benchmark, base, "wall_s")
-    memory = view.ratio(benchmark, base, "peak_rss_bytes")
-    if time is None or memory is None:
-        return None  # one of the two failed, or HAKMEM is itself the base
-    return (
-        f"hakmem against {base}: {_change(time, 'faster', 'slower', 'as fast')}, "
-        f"{_change(memory, 'smaller', 'larger', 'as large')}"
-    )
-
-
-def _change(ratio: stats.Estimate, better: str, worse: str, equal: str) -> str:
-    """Ratios as changes: 0.93 (0.91-0.95) is 7 % less (5-9 %)."""
-    low, high = (ratio.low - 1) * 100, (ratio.high - 1) * 100
-    if low <= 0 <= high:
-        return f"{equal} within the noise ({low:+.1f} to {high:+.1f} %)"
-    word = better if ratio.value < 1 else worse
-    ends = sorted((abs(low), abs(high)))
-    return f"{abs(ratio.value - 1) * 100:.1f} % {word} ({ends[0]:.1f}–{ends[1]:.1f} %)"
 
 
 def grid(console: Console, view: View, metric: str) -> None:
     """Many benchmarks: a row for each, a column for each allocator."""
     allocators = view.allocators()
     unit = {"ns_per_op": " in ns", "peak_rss_bytes": " in MiB"}.get(metric, "")
-    table = _table(f"{TITLES[metric].capitalize()}{unit}", "benchmark", allocators)
+    table = _table(f"{metrics.heading(metric)}{unit}", "benchmark", allocators)
     for benchmark in in_order(view.benchmarks()):
         table.add_row(benchmark, *grid_cells(view, benchmark, allocators, metric, "bold"))
     console.print(table)
@@ -153,7 +122,7 @@ def ratios(console: Console, view: View, subject: str, metric: str) -> None:
     others = [name for name in view.allocators() if name != subject]
     if not others or subject not in view.allocators():
         return
-    title = f"{TITLES[metric].capitalize()}: {subject} over the others (95 % interval)"
+    title = f"{metrics.heading(metric)}: {subject} over the others (95 % interval)"
     table = _table(title, "benchmark", others)
     for benchmark in in_order(view.benchmarks()):
         cells = [judged(view.ratio(benchmark, other, metric)) for other in others]
@@ -164,9 +133,8 @@ def ratios(console: Console, view: View, subject: str, metric: str) -> None:
 
 
 def _mean(view: View, other: str, metric: str) -> str:
-    found = [view.ratio(benchmark, other, metric) for benchmark in view.benchmarks()]
-    values = [estimate.value for estimate in found if estimate is not None]
-    return f"{stats.geometric_mean(values):.3f}" if values else "–"
+    mean = view.mean_ratio(other, metric)
+    return "–" if mean is None else f"{mean:.3f}"
 
 
 def trouble(console: Console, view: View) -> None:

@@ -56,7 +56,7 @@ def test_started_through_a_symbolic_link(tmp_path: Path) -> None:
 def test_compare_prints_both_and_a_verdict() -> None:
     done = hakmem("compare", "--peers", "glibc", "--runs", "3", "--", "python3", "-c", "print(1)")
     assert done.returncode == 0, done.stderr
-    for word in ("hakmem", "glibc", "peak memory", "page faults", "hakmem against glibc"):
+    for word in ("hakmem", "glibc", "peak memory", "page faults", "HAKMEM against glibc"):
         assert word in done.stdout
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from hakmem_lab import report, tables
+from hakmem_lab import metrics, report, tables, verdicts
 from hakmem_lab.errors import LabError
 from hakmem_lab.report import View
 from support import document_of, hakmem, samples_of
@@ -119,25 +119,52 @@ def test_ratios_table_has_the_interval_and_the_mean() -> None:
     assert "geometric mean" in text
 
 
+def verdict(values: dict[tuple[str, str], dict[str, list[float]]], base: str) -> list[str]:
+    return verdicts.sentences(View(document_of(samples_of(values))), "job", base)
+
+
+def job(times: list[float], bytes_: float) -> dict[str, list[float]]:
+    return {"wall_s": times, "peak_rss_bytes": [bytes_] * 3}
+
+
 def test_verdict_says_which_way_and_how_sure() -> None:
+    values = {("job", "hakmem"): job([0.9, 0.91, 0.89], 3e6), ("job", "glibc"): job([1.0] * 3, 2e6)}
+    (sentence,) = verdict(values, "glibc")
+    assert sentence == "HAKMEM against glibc: 10 % faster (9–11 %), 50.0 % larger (50.0–50.0 %)."
+
+
+def test_verdict_names_the_fastest_of_the_others_too() -> None:
     values = {
-        ("job", "hakmem"): {"wall_s": [0.9, 0.91, 0.89], "peak_rss_bytes": [3e6] * 3},
-        ("job", "glibc"): {"wall_s": [1.0, 1.01, 0.99], "peak_rss_bytes": [2e6] * 3},
+        ("job", "hakmem"): job([0.9, 0.91, 0.89], 2e6),
+        ("job", "glibc"): job([1.0] * 3, 2e6),
+        ("job", "mimalloc"): job([0.8] * 3, 4e6),
+        ("job", "stub"): job([0.1] * 3, 1e6),
     }
-    sentence = tables.verdict(View(document_of(samples_of(values))), "job", "glibc")
-    assert sentence is not None
-    assert sentence.startswith("hakmem against glibc: 10.0 % faster (")
-    assert sentence.endswith("50.0 % larger (50.0–50.0 %)")
+    first, second = verdict(values, "glibc")
+    assert first.startswith("HAKMEM against glibc: 10 % faster")
+    assert "the same peak memory" in first
+    assert second.startswith("HAKMEM against mimalloc, the fastest of the others: 12 % slower")
+    assert second.endswith("50.0 % smaller (50.0–50.0 %).")
+    (only,) = verdict(values, "mimalloc")
+    assert only.startswith("HAKMEM against mimalloc: 12 % slower")
 
 
 def test_verdict_admits_noise() -> None:
     values = {
-        ("job", "hakmem"): {"wall_s": [0.8, 1.0, 1.2], "peak_rss_bytes": [2e6] * 3},
-        ("job", "glibc"): {"wall_s": [0.9, 1.01, 1.1], "peak_rss_bytes": [2e6] * 3},
+        ("job", "hakmem"): job([0.8, 1.0, 1.2], 2e6),
+        ("job", "glibc"): job([0.9, 1.01, 1.1], 2e6),
     }
-    sentence = tables.verdict(View(document_of(samples_of(values))), "job", "glibc")
-    assert sentence is not None
-    assert "as fast within the noise" in sentence
+    (sentence,) = verdict(values, "glibc")
+    assert "no difference in time that these runs can show (−" in sentence
+
+
+def test_verdict_of_one_run_or_of_a_failed_side_is_none() -> None:
+    samples = samples_of({("job", "hakmem"): {"wall_s": [1.0], "peak_rss_bytes": [1.0]}})
+    assert verdicts.sentences(View(document_of(samples, runs=1)), "job", "glibc") == [
+        verdicts.TOO_FEW
+    ]
+    samples.fail(("job", "glibc"), "was ended by SIGSEGV")
+    assert verdicts.sentences(View(document_of(samples)), "job", "glibc") == []
 
 
 def test_missing_and_failed_are_told() -> None:
@@ -162,4 +189,4 @@ def test_missing_and_failed_are_told() -> None:
     ],
 )
 def test_figures_have_three_digits_and_a_unit(value: float, metric: str, text: str) -> None:
-    assert tables.figure(value, metric) == text
+    assert metrics.figure(value, metric) == text

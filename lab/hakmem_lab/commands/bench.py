@@ -8,6 +8,7 @@ import typer
 
 from hakmem_lab import report, suites, tables
 from hakmem_lab.commands.common import (
+    HtmlOption,
     JsonOption,
     PeersOption,
     ProfileOption,
@@ -19,6 +20,7 @@ from hakmem_lab.commands.common import (
     finish,
     names_of,
     out,
+    prepare,
     seed_of,
     typed,
 )
@@ -41,6 +43,7 @@ def bench_command(
     settings: SetOption = None,
     seed: SeedOption = None,
     json: JsonOption = None,
+    html: HtmlOption = None,
     more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
 ) -> None:
     """Run the built-in workloads under each allocator, interleaved."""
@@ -48,6 +51,7 @@ def bench_command(
         raise LabError(f"there is no suite '{suite}'; there are: {', '.join(suites.SUITES)}")
     named = [name for item in [*(only or []), *(more or [])] for name in names_of(item) or []]
     benchmarks = suites.select(suite, named)
+    prepare(json, html)
     allocators, missing = registry.choose(names_of(peers))
     if peers is None:
         allocators.insert(0, registry.stub())
@@ -68,7 +72,7 @@ def bench_command(
     tables.grid(out, view, "ns_per_op")
     tables.ratios(out, view, registry.HAKMEM, "ns_per_op")
     tables.grid(out, view, "peak_rss_bytes")
-    finish(view, samples, json)
+    finish(view, samples, json, html)
 
 
 def _bench_task(

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from rich.console import Console
 
-from hakmem_lab import paths, report, tables
+from hakmem_lab import pages, paths, report, tables
 from hakmem_lab.measure import words_of
 from hakmem_lab.schedule import Samples
 
@@ -52,6 +52,9 @@ SeedOption = Annotated[
 JsonOption = Annotated[
     Path | None, typer.Option("--json", metavar="F", help="Write the results to this file.")
 ]
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", metavar="F", help="Write a page with charts to this file.")
+]
 
 
 def names_of(listed: str | None) -> list[str] | None:
@@ -69,11 +72,23 @@ def typed() -> str:
     return words_of(["bin/hakmem" if paths.is_checkout() else "hakmem", *sys.argv[1:]])
 
 
-def finish(view: report.View, samples: Samples, json: Path | None) -> None:
-    """Says what is wrong, writes the file, and ends in 1 if a run failed."""
+def prepare(*files: Path | None) -> None:
+    """Refuses files that cannot be written, before the first run and not after the last."""
+    for file in files:
+        if file is not None:
+            report.require_writable(file)
+
+
+def finish(
+    view: report.View, samples: Samples, json: Path | None = None, html: Path | None = None
+) -> None:
+    """Says what is wrong, writes the files, and ends in 1 if a run failed."""
     tables.trouble(out, view)
     if json is not None:
         report.write(json, view.content)
         err.print(f"written: {json}", highlight=False)
+    if html is not None:
+        pages.write(html, view)
+        err.print(f"written: {html}", highlight=False)
     if samples.failures:
         raise typer.Exit(1)

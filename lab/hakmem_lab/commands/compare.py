@@ -10,6 +10,7 @@ import typer
 from hakmem_lab import report, tables
 from hakmem_lab.commands.common import (
     CommandArgument,
+    HtmlOption,
     JsonOption,
     PeersOption,
     ProfileOption,
@@ -21,6 +22,7 @@ from hakmem_lab.commands.common import (
     finish,
     names_of,
     out,
+    prepare,
     seed_of,
     typed,
 )
@@ -46,9 +48,11 @@ def compare_command(
     timeout: Annotated[float, typer.Option(min=0.1, metavar="S", help="Of one run.")] = 600.0,
     seed: SeedOption = None,
     json: JsonOption = None,
+    html: HtmlOption = None,
 ) -> None:
     """Run a program under each allocator, interleaved: time, CPU, peak memory, page faults."""
     require_program(command[0])
+    prepare(json, html)
     allocators, missing = registry.choose(names_of(peers))
     allocators.insert(0, registry.hakmem(allocator_options(profile, settings or [])))
     if base not in [allocator.name for allocator in allocators]:
@@ -65,6 +69,8 @@ def compare_command(
         typed(), runs, warmup, seed_of(seed), registry.HAKMEM, allocators, missing
     )
     samples = interleave(tasks, runs, warmup, experiment.seed, err)
-    view = report.View(report.document(experiment, samples))
+    content = report.document(experiment, samples)
+    content["base"] = base
+    view = report.View(content)
     tables.compare(out, view, name, base)
-    finish(view, samples, json)
+    finish(view, samples, json, html)

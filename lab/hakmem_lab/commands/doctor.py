@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hakmem_lab import report
-from hakmem_lab.commands.common import JsonOption, err, out, typed
+from hakmem_lab.commands.common import JsonOption, err, out, prepare, typed
 from hakmem_lab.doctor import noise, show
 from hakmem_lab.doctor.examine import examine
 from hakmem_lab.doctor.host import Host
@@ -20,6 +20,7 @@ def doctor_command(
     """Say what of this machine and kernel matters for memory, and what to change.
 
     Nothing is changed. Ends in 0 whatever is found."""
+    prepare(json)
     host = Host()
     findings = examine(host)
     measured = None

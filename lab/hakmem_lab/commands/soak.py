@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from hakmem_lab import report, tables
 from hakmem_lab.commands.common import (
+    HtmlOption,
     JsonOption,
     ProfileOption,
     SeedOption,
@@ -17,15 +19,17 @@ from hakmem_lab.commands.common import (
     err,
     names_of,
     out,
+    prepare,
     seed_of,
     typed,
 )
+from hakmem_lab.errors import LabError
+from hakmem_lab.metrics import number
 from hakmem_lab.options import allocator_options
 from hakmem_lab.peers import registry
-from hakmem_lab.soak import result
+from hakmem_lab.soak import picture, result
 from hakmem_lab.soak.driver import Epoch
 from hakmem_lab.soak.session import Observer, Phase, Plan, Session, epoch_seconds_for
-from hakmem_lab.tables import number
 
 INTERRUPTED = 130
 
@@ -50,8 +54,15 @@ def soak_command(
     settings: SetOption = None,
     seed: SeedOption = None,
     json: JsonOption = None,
+    png: Annotated[
+        Path | None, typer.Option(metavar="F", help="Write the picture: .png or .svg.")
+    ] = None,
+    html: HtmlOption = None,
 ) -> None:
     """Drive long-lived heaps epoch by epoch: drift, variation, tail latency, system calls."""
+    if png is not None and png.suffix not in (".png", ".svg"):
+        raise LabError(f"--png writes .png or .svg, not {png.name}")
+    prepare(json, png, html)
     named = None if peers == "all" else names_of(peers or "")
     allocators, missing = registry.choose(named)
     allocators.insert(0, registry.hakmem(allocator_options(profile, settings or [])))
@@ -66,12 +77,16 @@ def soak_command(
     content = result.document(soak, experiment, summaries)
     if summaries:
         result.tables(out, soak, summaries)
-        for name, summary in summaries.items():
-            out.print(result.verdict(name, summary), highlight=False, soft_wrap=True)
     tables.trouble(out, report.View(content))
     if json is not None:
         report.write(json, content)
         err.print(f"written: {json}", highlight=False)
+    if png is not None and summaries:
+        picture.over_time(soak).write(png)
+        err.print(f"written: {png}", highlight=False)
+    if html is not None and summaries:
+        picture.write_page(html, soak, summaries, content)
+        err.print(f"written: {html}", highlight=False)
     if soak.interrupted:
         err.print("hakmem: interrupted; what was measured until then is above")
         raise typer.Exit(INTERRUPTED)

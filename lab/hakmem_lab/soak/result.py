@@ -7,6 +7,7 @@ the whole run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from rich import box
@@ -15,13 +16,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from hakmem_lab import report
+from hakmem_lab.metrics import number
 from hakmem_lab.report import Document, Experiment
 from hakmem_lab.schedule import Samples
 from hakmem_lab.soak import histogram
 from hakmem_lab.soak.analysis import Drift, Summary, summarize
 from hakmem_lab.soak.driver import NAME, Epoch
 from hakmem_lab.soak.session import Life, Phase, Soak
-from hakmem_lab.tables import number
 
 Summaries = dict[str, Summary]
 
@@ -129,72 +130,83 @@ def _epoch(phase: Phase, epoch: Epoch) -> Document:
     return row
 
 
-def tables(console: Console, soak: Soak, summaries: Summaries) -> None:
-    console.print(_steady_table(soak, summaries))
-    console.print(_tail_table(summaries))
-    for name, summary in summaries.items():
-        if summary.calls:
-            calls = ", ".join(f"{call} {count}" for call, count in summary.calls.most_common(8))
-            console.print(
-                f"system calls of {name} in {summary.counted_ops:,} operations: {calls}",
-                highlight=False,
-                soft_wrap=True,
-            )
-    for life in soak.lives:
-        if life.uncounted is not None:
-            console.print(
-                f"[yellow]not counted:[/yellow] system calls of {life.allocator.name}: "
-                f"{escape(life.uncounted)}",
-                highlight=False,
-                soft_wrap=True,
-            )
+Rows = list[list[str]]
+
+STEADY_HEADER = (
+    "allocator", "memory", "over live", "memory drift", "per hour", "ns per op", "CV",
+    "speed drift", "faults per op", "calls per op",
+)  # fmt: skip
+TAIL_HEADER = ("call", *histogram.PERCENTILES, "timed calls")
 
 
-def _table(title: str) -> Table:
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
-    table.add_column("allocator", no_wrap=True)
-    return table
-
-
-def _steady_table(soak: Soak, summaries: Summaries) -> Table:
+def steady_caption(soak: Soak, summaries: Summaries) -> str:
     epochs = max((summary.epochs for summary in summaries.values()), default=0)
-    table = _table(
-        f"Soak: {epochs} epochs of {soak.plan.epoch_seconds:g} s each, {soak.plan.threads} threads"
-    )
-    for column in (
-        "memory", "over live", "memory drift", "per hour", "ns per op", "CV", "speed drift",
-        "faults per op", "calls per op",
-    ):  # fmt: skip
-        table.add_column(column, justify="right")
-    for name, summary in summaries.items():
-        memory = summary.resident_drift
-        table.add_row(
+    return f"{epochs} epochs of {soak.plan.epoch_seconds:g} s, {soak.plan.threads} threads"
+
+
+def steady_rows(summaries: Summaries) -> Rows:
+    return [
+        [
             name,
             f"{summary.resident_bytes / 2**20:,.1f} MiB",
             f"{summary.resident_bytes / summary.live_bytes:.3f}",
-            _drift(memory),
+            _drift(summary.resident_drift),
             _per_hour(summary),
             number(summary.ns_per_op),
             "–" if summary.ns_per_op_cv is None else f"{summary.ns_per_op_cv:.2f} %",
             _drift(summary.ns_per_op_drift),
             rate(summary.page_faults_per_op),
             _calls(summary),
-        )
-    return table
+        ]
+        for name, summary in summaries.items()
+    ]
 
 
-def _tail_table(summaries: Summaries) -> Table:
-    table = _table("Latency of a call in ns, over all measured epochs")
-    table.add_column("call")
-    for column in (*histogram.PERCENTILES, "timed calls"):
-        table.add_column(column, justify="right")
+def tail_rows(summaries: Summaries) -> Rows:
+    """Percentiles in ns: a row for malloc and one for free of each allocator."""
+    rows = []
     for name, summary in summaries.items():
         for call, figures, samples in (
             ("malloc", summary.malloc_ns, summary.malloc_samples),
             ("free", summary.free_ns, summary.free_samples),
         ):
-            cells = [number(figures[each]) for each in histogram.PERCENTILES if figures]
-            table.add_row(name, call, *cells, f"{samples:,}")
+            cells = [number(figures[each]) if figures else "–" for each in histogram.PERCENTILES]
+            rows.append([f"{name} {call}", *cells, f"{samples:,}"])
+    return rows
+
+
+def notes(soak: Soak, summaries: Summaries) -> list[str]:
+    """Which system calls were made, and whose could not be counted."""
+    lines = []
+    for name, summary in summaries.items():
+        if summary.calls:
+            calls = ", ".join(f"{call} {count}" for call, count in summary.calls.most_common(8))
+            lines.append(f"system calls of {name} in {summary.counted_ops:,} operations: {calls}")
+    for life in soak.lives:
+        if life.uncounted is not None:
+            name = life.allocator.name
+            lines.append(f"system calls of {name} were not counted: {life.uncounted}")
+    return lines
+
+
+def tables(console: Console, soak: Soak, summaries: Summaries) -> None:
+    steady = f"Soak: {steady_caption(soak, summaries)}"
+    console.print(_table(steady, STEADY_HEADER, steady_rows(summaries)))
+    tail = "Latency of a call in ns, over all measured epochs"
+    console.print(_table(tail, TAIL_HEADER, tail_rows(summaries)))
+    for line in notes(soak, summaries):
+        console.print(escape(line), highlight=False, soft_wrap=True)
+    for name, summary in summaries.items():
+        console.print(verdict(name, summary), highlight=False, soft_wrap=True)
+
+
+def _table(title: str, header: Sequence[str], rows: Rows) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column(header[0], no_wrap=True)
+    for column in header[1:]:
+        table.add_column(column, justify="right")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
