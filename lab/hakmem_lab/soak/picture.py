@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,7 +67,7 @@ def over_time(soak: Soak) -> Picture:
         panels = figure.subplots(len(_PANELS), 1, sharex=True)
         for axes, (title, value, logarithmic) in zip(panels, _PANELS, strict=True):
             _plain(axes)
-            axes.axvspan(0, times.warm_until, color=colours["band"], linewidth=0)
+            axes.axvspan(0, times.warm_until, color=colours["rule"], alpha=0.4, linewidth=0)
             for place, (name, epochs) in enumerate(shown.items()):
                 axes.plot(
                     [times.of(epoch) for epoch in epochs],
@@ -135,17 +135,27 @@ def latencies(soak: Soak) -> Picture:
         axes.set_xscale("log")
         axes.set_xlim(left=1)
         axes.set_xlabel("one call in so many takes at least as long")
-        axes.set_title("latency of malloc and free, ns")
-        axes.xaxis.set_major_formatter(lambda tick, _: f"{tick:,.10g}")
-        axes.yaxis.set_major_formatter(lambda tick, _: f"{tick:,.10g}")
+        axes.set_title("latency of malloc and free")
+        axes.tick_params(length=0, which="both")
+        axes.xaxis.set_major_formatter(lambda tick, _: _short(tick))
+        axes.yaxis.set_major_formatter(lambda tick, _: result.duration(tick))
         axes.yaxis.set_minor_formatter(lambda tick, _: "")
         if len(curves) > 1:
             columns = min(len(curves), 6 if width > NARROW else 3)
             figure.legend(loc="outside lower center", ncols=columns)
         return figure
 
-    text = "; ".join(f"{name}: at most {max(y):,.0f} ns" for name, (_, y) in curves.items())
+    text = "; ".join(
+        f"{name}: at most {result.duration(max(y))}" for name, (_, y) in curves.items()
+    )
     return Picture("Latencies", f"Latency against rarity. {text}.", draw, wide=True)
+
+
+def _short(count: float) -> str:
+    for unit, scale in (("M", 1e6), ("k", 1e3)):
+        if count >= scale:
+            return f"{count / scale:g}{unit}"
+    return f"{count:g}"
 
 
 def _curve(calls: histogram.Histogram) -> tuple[list[float], list[float]]:
@@ -168,20 +178,25 @@ def write_page(path: Path, soak: Soak, summaries: Summaries, content: Document) 
     )
     steady = page.Section(
         "Steady state",
-        [_table(result.steady_caption(soak, summaries), result.STEADY_HEADER,
-                result.steady_rows(summaries))],
-        "Drift from the first measured epoch to the last, with its 95 % interval; CV between epochs.",
-    )  # fmt: skip
+        [
+            page.Table(
+                result.steady_caption(soak, summaries),
+                result.STEADY_HEADER,
+                result.steady_rows(summaries),
+            ),
+            page.Table("System calls", result.CALLS_HEADER, result.calls_rows(summaries)),
+        ],
+        "Drift from the first measured epoch to the last, with its 95 % interval; CV between them.",
+    )
     tail = page.Section(
         "Latency",
-        [latencies(soak), _table("ns", result.TAIL_HEADER, result.tail_rows(summaries))],
+        [
+            latencies(soak),
+            page.Table("All measured epochs", result.TAIL_HEADER, result.tail_rows(summaries)),
+        ],
         "One call in 64 was timed.",
     )
     verdicts = [result.verdict(name, summary) for name, summary in summaries.items()]
     failures = [f"{row['allocator']} failed: {row['reason']}" for row in content["failed"]]
-    notes = [*failures, *result.notes(soak, summaries)]
+    notes = [*failures, *result.notes(soak)]
     page.write(path, "hakmem soak", [over, steady, tail], content, verdicts, notes)
-
-
-def _table(caption: str, header: Sequence[str], rows: result.Rows) -> page.Table:
-    return page.Table(caption, list(header), rows)

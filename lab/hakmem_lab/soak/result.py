@@ -163,39 +163,54 @@ def steady_rows(summaries: Summaries) -> Rows:
 
 
 def tail_rows(summaries: Summaries) -> Rows:
-    """Percentiles in ns: a row for malloc and one for free of each allocator."""
+    """Percentiles: a row for malloc and one for free of each allocator."""
     rows = []
     for name, summary in summaries.items():
         for call, figures, samples in (
             ("malloc", summary.malloc_ns, summary.malloc_samples),
             ("free", summary.free_ns, summary.free_samples),
         ):
-            cells = [number(figures[each]) if figures else "–" for each in histogram.PERCENTILES]
+            cells = [duration(figures[each]) if figures else "–" for each in histogram.PERCENTILES]
             rows.append([f"{name} {call}", *cells, f"{samples:,}"])
     return rows
 
 
-def notes(soak: Soak, summaries: Summaries) -> list[str]:
-    """Which system calls were made, and whose could not be counted."""
-    lines = []
-    for name, summary in summaries.items():
-        if summary.calls:
-            calls = ", ".join(f"{call} {count}" for call, count in summary.calls.most_common(8))
-            lines.append(f"system calls of {name} in {summary.counted_ops:,} operations: {calls}")
-    for life in soak.lives:
-        if life.uncounted is not None:
-            name = life.allocator.name
-            lines.append(f"system calls of {name} were not counted: {life.uncounted}")
+def notes(soak: Soak) -> list[str]:
+    """What the figures lack."""
+    lines = [
+        f"system calls of {life.allocator.name} were not counted: {life.uncounted}"
+        for life in soak.lives
+        if life.uncounted is not None
+    ]
+    if soak.interrupted:
+        lines.append("the soak was interrupted before its end")
     return lines
+
+
+CALLS_HEADER = ("allocator", "operations traced", "system calls")
+
+
+def calls_rows(summaries: Summaries) -> Rows:
+    return [
+        [
+            name,
+            f"{summary.counted_ops:,}",
+            ", ".join(f"{call} {count:,}" for call, count in summary.calls.most_common(6))
+            or "none",
+        ]
+        for name, summary in summaries.items()
+        if summary.counted_ops
+    ]
 
 
 def tables(console: Console, soak: Soak, summaries: Summaries) -> None:
     steady = f"Soak: {steady_caption(soak, summaries)}"
     console.print(_table(steady, STEADY_HEADER, steady_rows(summaries)))
-    tail = "Latency of a call in ns, over all measured epochs"
+    tail = "Latency of a call, over all measured epochs"
     console.print(_table(tail, TAIL_HEADER, tail_rows(summaries)))
-    for line in notes(soak, summaries):
-        console.print(escape(line), highlight=False, soft_wrap=True)
+    console.print(_table("System calls, by name", CALLS_HEADER, calls_rows(summaries)))
+    for line in notes(soak):
+        console.print(f"[yellow]note:[/yellow] {escape(line)}", highlight=False, soft_wrap=True)
     for name, summary in summaries.items():
         console.print(verdict(name, summary), highlight=False, soft_wrap=True)
 
@@ -225,14 +240,21 @@ def _per_hour(summary: Summary) -> str:
 
 def rate(value: float) -> str:
     """Events per operation: most are rare."""
-    return "0" if value == 0 else f"{value:.2e}" if value < 0.01 else f"{value:.3f}"
+    return "0" if value == 0 else f"{value:.1e}" if value < 0.01 else f"{value:.3f}"
+
+
+def duration(ns: float) -> str:
+    for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if ns >= scale:
+            return f"{ns / scale:.3g} {unit}"
+    return f"{ns:.3g} ns"
 
 
 def _calls(summary: Summary) -> str:
     found, most = summary.syscalls_per_op, summary.syscalls_per_op_at_most
     if found is None or most is None:
         return "–"
-    return rate(found) if found > 0 else f"0 (under {rate(most)})"
+    return rate(found) if found > 0 else f"<{rate(most)}"
 
 
 def verdict(name: str, summary: Summary) -> str:
@@ -247,7 +269,7 @@ def verdict(name: str, summary: Summary) -> str:
     ]
     if summary.malloc_ns:
         tail = max(summary.malloc_ns["p99.99"], summary.free_ns["p99.99"])
-        parts.append(f"1 call in 10,000 takes longer than {number(tail / 1000)} µs")
+        parts.append(f"1 call in 10,000 takes longer than {duration(tail)}")
     if summary.syscalls_per_op is not None:
         parts.append(f"{_calls(summary)} system calls per operation")
     return f"{name}: {'; '.join(parts)}"
