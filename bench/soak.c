@@ -11,7 +11,7 @@
  *   table    blocks   steps that replace   what it stands for
  *   young       512                15/16   a request's temporaries; 1 in 16 is handed over
  *   middle    4,096                 1/16   sessions
- *   old      65,536              4/4,096   caches, indices
+ *   old      65,536             16/4,096   caches, indices
  *   large        16              1/4,096   buffers of 32 KiB to 1 MiB
  *
  * Blocks of the last three are replaced two at a time, each by one of the
@@ -52,6 +52,12 @@ static pthread_barrier_t epoch_ends; /* the workers' results are read after it *
 static uint64_t lead_steps;
 static uint64_t measured_steps;
 
+static uint64_t cpu_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static void run_measured(struct worker *worker) {
     struct rusage before;
     struct rusage after;
@@ -59,11 +65,13 @@ static void run_measured(struct worker *worker) {
     memset(worker->taking, 0, sizeof *worker->taking);
     memset(worker->giving, 0, sizeof *worker->giving);
     getrusage(RUSAGE_THREAD, &before);
+    uint64_t cpu_before_ns = cpu_now_ns();
     (void)getppid();
     worker->window.start_ns = driver_now_ns();
     run_steps(worker, measured_steps);
     worker->window.end_ns = driver_now_ns();
     (void)getppid();
+    worker->window.cpu_ns = cpu_now_ns() - cpu_before_ns;
     getrusage(RUSAGE_THREAD, &after);
     worker->window.minor_faults = (uint64_t)(after.ru_minflt - before.ru_minflt);
     worker->window.major_faults = (uint64_t)(after.ru_majflt - before.ru_majflt);
@@ -177,6 +185,7 @@ static struct worker sum_of_workers(void) {
         sum.checksum += worker->checksum;
         sum.ops += worker->ops;
         sum.live_bytes += worker->live_bytes;
+        sum.window.cpu_ns += window->cpu_ns;
         sum.window.minor_faults += window->minor_faults;
         sum.window.major_faults += window->major_faults;
         sum.window.switches += window->switches;
@@ -207,11 +216,13 @@ static void print_epoch(uint64_t epoch) {
     int begun = snprintf(
         line, sizeof line,
         "{\"benchmark\": \"soak\", \"epoch\": %llu, \"start_ns\": %llu, \"end_ns\": %llu, "
-        "\"thread_ns\": %llu, \"ops\": %llu, \"checksum\": \"%016llx\", \"live_bytes\": %lld, "
+        "\"thread_ns\": %llu, \"cpu_ns\": %llu, \"ops\": %llu, \"checksum\": \"%016llx\", "
+        "\"live_bytes\": %lld, "
         "\"minor_faults\": %llu, \"major_faults\": %llu, \"switches\": %llu, \"malloc\": ",
         (unsigned long long)epoch, (unsigned long long)sum.window.start_ns,
         (unsigned long long)sum.window.end_ns, (unsigned long long)thread_ns(),
-        (unsigned long long)sum.ops, (unsigned long long)sum.checksum, (long long)sum.live_bytes,
+        (unsigned long long)sum.window.cpu_ns, (unsigned long long)sum.ops,
+        (unsigned long long)sum.checksum, (long long)sum.live_bytes,
         (unsigned long long)sum.window.minor_faults, (unsigned long long)sum.window.major_faults,
         (unsigned long long)sum.window.switches);
     size_t length = (size_t)begun;

@@ -52,6 +52,7 @@ struct inbox {
 struct window {
     uint64_t start_ns;
     uint64_t end_ns;
+    uint64_t cpu_ns; /* of the time in between, on a processor */
     uint64_t minor_faults;
     uint64_t major_faults;
     uint64_t switches; /* involuntary: the processor was taken away */
@@ -218,7 +219,7 @@ static void step(struct worker *worker) {
     uint32_t choice = random_low(bits) & 4095;
     if (choice >= 256) {
         replace_young(worker, bits, choice < 512);
-    } else if (choice > 4) {
+    } else if (choice > 16) {
         exchange(worker, &worker->middle, bits);
     } else if (choice > 0) {
         exchange(worker, &worker->old, bits);

@@ -21,6 +21,7 @@ class Metric:
 
 _ALL = (
     Metric("ns_per_op", "ns", "time per operation"),
+    Metric("cpu_ns_per_op", "ns", "CPU time per operation"),
     Metric("wall_s", "s", "time"),
     Metric("cpu_s", "s", "CPU time"),
     Metric("peak_rss_bytes", "bytes", "peak memory"),

@@ -18,10 +18,15 @@ from hakmem_lab.measure import Allocator
 from hakmem_lab.soak import analysis, histogram
 from hakmem_lab.soak.calls import between_marks
 from hakmem_lab.soak.driver import Driver, Epoch
-from hakmem_lab.soak.session import Observer, Phase, Plan, Session, epoch_seconds_for
+from hakmem_lab.soak.session import Observer, Phase, Plan, Session, epoch_seconds_for, warmup_for
 from support import BUILD, HAKMEM, LIBRARY, ROOT, SYSTEM, hakmem
 
 LEAK_EVERY = 1024
+
+METRICS = """
+    ns_per_op cpu_ns_per_op resident_bytes page_faults_per_op syscalls_per_op
+    malloc_p50_ns malloc_p9999_ns free_p99_ns free_max_ns
+""".split()
 
 Build = Callable[..., Path]
 
@@ -196,7 +201,7 @@ def test_a_rate_of_no_events_has_an_upper_end() -> None:
 
 def summary_of(calls: Counter[str], ops: int) -> analysis.Summary:
     return analysis.Summary(
-        1, 1.0, ops, 1.0, 1.0, None, 1.0, None, None, {}, {}, 0, 0, 0.0, ops, calls
+        1, 1.0, ops, 1.0, 1.0, None, 1.0, 1.0, None, None, {}, {}, 0, 0, 0.0, ops, calls
     )
 
 
@@ -248,8 +253,7 @@ def test_a_short_soak_writes_all_it_promises(tmp_path: Path) -> None:
     content = json.loads(target.read_text())
     rows = {(row["allocator"], row["metric"]): row for row in content["results"]}
     for name in ("hakmem", "glibc"):
-        for metric in ("ns_per_op", "resident_bytes", "page_faults_per_op", "syscalls_per_op",
-                       "malloc_p9999_ns", "free_p50_ns", "free_max_ns"):  # fmt: skip
+        for metric in METRICS:
             assert rows[name, metric]["benchmark"] == "soak"
         life = content["soak"]["allocators"][name]
         summary = life["summary"]
@@ -374,7 +378,12 @@ def test_what_cannot_be_done_is_said_first(words: list[str], status: int, says: 
 
 
 def test_epochs_are_a_sixtieth_within_bounds() -> None:
-    assert [epoch_seconds_for(seconds) for seconds in (3, 120, 3600)] == [0.25, 2.0, 10.0]
+    lengths = [epoch_seconds_for(seconds) for seconds in (3, 120, 3600)]
+    assert lengths == [0.25, 2.0, 10.0]
+    warm = [
+        warmup_for(seconds, each) for seconds, each in zip((3, 120, 3600), lengths, strict=True)
+    ]
+    assert warm == [2, 6, 36]
 
 
 def test_the_library_of_these_tests_is_the_one_measured() -> None:

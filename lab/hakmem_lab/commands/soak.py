@@ -29,7 +29,7 @@ from hakmem_lab.options import allocator_options
 from hakmem_lab.peers import registry
 from hakmem_lab.soak import picture, result
 from hakmem_lab.soak.driver import Epoch
-from hakmem_lab.soak.session import Observer, Phase, Plan, Session, epoch_seconds_for
+from hakmem_lab.soak.session import Observer, Phase, Plan, Session, epoch_seconds_for, warmup_for
 
 INTERRUPTED = 130
 
@@ -48,8 +48,9 @@ def soak_command(
         typer.Option(min=0.05, metavar="S", help="Length of an epoch; default: a sixtieth."),
     ] = None,
     warmup: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Epochs before the measured ones.")
-    ] = 6,
+        int | None,
+        typer.Option(min=1, metavar="N", help="Epochs before the measured ones; default: a tenth."),
+    ] = None,
     profile: ProfileOption = None,
     settings: SetOption = None,
     seed: SeedOption = None,
@@ -66,13 +67,14 @@ def soak_command(
     named = None if peers == "all" else names_of(peers or "")
     allocators, missing = registry.choose(named)
     allocators.insert(0, registry.hakmem(allocator_options(profile, settings or [])))
-    plan = Plan(seconds, epoch or epoch_seconds_for(seconds), warmup, threads, seed_of(seed))
+    length = epoch or epoch_seconds_for(seconds)
+    plan = Plan(seconds, length, warmup or warmup_for(seconds, length), threads, seed_of(seed))
     with _Bar(err) as bar:
         soak = Session(plan, allocators, bar).run()
     summaries = result.summaries_of(soak)
     rounds = max((summary.epochs for summary in summaries.values()), default=0)
     experiment = report.Experiment(
-        typed(), rounds, warmup, plan.seed, registry.HAKMEM, allocators, missing
+        typed(), rounds, plan.warmup, plan.seed, registry.HAKMEM, allocators, missing
     )
     content = result.document(soak, experiment, summaries)
     if summaries:

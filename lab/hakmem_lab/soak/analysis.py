@@ -41,6 +41,7 @@ class Summary:
     live_bytes: float
     resident_drift: Drift | None
     ns_per_op: float
+    cpu_ns_per_op: float
     ns_per_op_cv: float | None  # percent
     ns_per_op_drift: Drift | None
     malloc_ns: dict[str, float]  # percentiles over all measured epochs
@@ -119,6 +120,7 @@ def summarize(life: Life) -> Summary | None:
         live_bytes=statistics.median(epoch.live_bytes for epoch in epochs),
         resident_drift=drift(times, memory),
         ns_per_op=statistics.median(speed),
+        cpu_ns_per_op=statistics.median(epoch.cpu_ns_per_op for epoch in epochs),
         ns_per_op_cv=variation(speed),
         ns_per_op_drift=drift(times, speed),
         malloc_ns=histogram.percentiles(malloc),

@@ -41,6 +41,7 @@ class Epoch:
     start_ns: int  # of the monotonic clock
     end_ns: int
     thread_ns: int  # summed over threads
+    cpu_ns: int  # the part of it in which they had a processor
     ops: int
     checksum: str
     live_bytes: int
@@ -63,6 +64,10 @@ class Epoch:
     @property
     def ns_per_op(self) -> float:
         return self.thread_ns / self.ops
+
+    @property
+    def cpu_ns_per_op(self) -> float:
+        return self.cpu_ns / self.ops
 
 
 def resident(pid: int) -> tuple[int, int]:
@@ -158,6 +163,7 @@ class Driver:
             start_ns=int(line["start_ns"]),
             end_ns=int(line["end_ns"]),
             thread_ns=int(line["thread_ns"]),
+            cpu_ns=int(line["cpu_ns"]),
             ops=int(line["ops"]),
             checksum=str(line["checksum"]),
             live_bytes=int(line["live_bytes"]),

@@ -73,6 +73,7 @@ def _samples(soak: Soak) -> Samples:
 def _metrics(epoch: Epoch) -> dict[str, float]:
     metrics = {
         "ns_per_op": epoch.ns_per_op,
+        "cpu_ns_per_op": epoch.cpu_ns_per_op,
         "resident_bytes": float(epoch.resident_bytes),
         "page_faults_per_op": (epoch.minor_faults + epoch.major_faults) / epoch.ops,
     }
@@ -125,6 +126,7 @@ def _epoch(phase: Phase, epoch: Epoch) -> Document:
         row["calls"] = None if epoch.calls is None else dict(epoch.calls.most_common())
     else:
         row["ns_per_op"] = epoch.ns_per_op
+        row["cpu_ns_per_op"] = epoch.cpu_ns_per_op
         row["malloc_ns"] = epoch.malloc_ns
         row["free_ns"] = epoch.free_ns
     return row
@@ -133,7 +135,7 @@ def _epoch(phase: Phase, epoch: Epoch) -> Document:
 Rows = list[list[str]]
 
 STEADY_HEADER = (
-    "allocator", "memory", "over live", "memory drift", "per hour", "ns per op", "CV",
+    "allocator", "memory", "over live", "memory drift", "per hour", "ns per op", "CPU", "CV",
     "speed drift", "faults per op", "calls per op",
 )  # fmt: skip
 TAIL_HEADER = ("call", *histogram.PERCENTILES, "timed calls")
@@ -153,6 +155,7 @@ def steady_rows(summaries: Summaries) -> Rows:
             _drift(summary.resident_drift),
             _per_hour(summary),
             number(summary.ns_per_op),
+            number(summary.cpu_ns_per_op),
             "–" if summary.ns_per_op_cv is None else f"{summary.ns_per_op_cv:.2f} %",
             _drift(summary.ns_per_op_drift),
             rate(summary.page_faults_per_op),

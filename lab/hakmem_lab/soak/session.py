@@ -13,6 +13,7 @@ have been measured. A few rounds in between are traced for their system calls an
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -81,6 +82,12 @@ def epoch_seconds_for(seconds: float) -> float:
     """Sixty epochs where that makes them neither shorter than a quarter of a second nor longer
     than ten seconds."""
     return min(max(seconds / 60, 0.25), 10.0)
+
+
+def warmup_for(seconds: float, epoch_seconds: float) -> int:
+    """Epochs of a tenth of the measured time: a heap needs to turn over a few times before it is
+    what it will be."""
+    return max(2, math.ceil(seconds / epoch_seconds / 10))
 
 
 class Session:
