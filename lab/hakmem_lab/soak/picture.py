@@ -176,16 +176,14 @@ def write_page(path: Path, soak: Soak, summaries: Summaries, content: Document) 
         [over_time(soak)],
         "A point an epoch. A heap in good health is flat in all three.",
     )
+    caption = result.steady_caption(soak, summaries)
+    steady_tables = [
+        page.Table(caption, result.STEADY_HEADER, result.steady_rows(summaries)),
+        page.Table("System calls", result.CALLS_HEADER, result.calls_rows(summaries)),
+    ]
     steady = page.Section(
         "Steady state",
-        [
-            page.Table(
-                result.steady_caption(soak, summaries),
-                result.STEADY_HEADER,
-                result.steady_rows(summaries),
-            ),
-            page.Table("System calls", result.CALLS_HEADER, result.calls_rows(summaries)),
-        ],
+        [table for table in steady_tables if table.rows],
         "Drift from the first measured epoch to the last, with its 95 % interval; CV between them.",
     )
     tail = page.Section(

@@ -211,7 +211,8 @@ def tables(console: Console, soak: Soak, summaries: Summaries) -> None:
     console.print(_table(steady, STEADY_HEADER, steady_rows(summaries)))
     tail = "Latency of a call, over all measured epochs"
     console.print(_table(tail, TAIL_HEADER, tail_rows(summaries)))
-    console.print(_table("System calls, by name", CALLS_HEADER, calls_rows(summaries)))
+    if calls_rows(summaries):
+        console.print(_table("System calls, by name", CALLS_HEADER, calls_rows(summaries)))
     for line in notes(soak):
         console.print(f"[yellow]note:[/yellow] {escape(line)}", highlight=False, soft_wrap=True)
     for name, summary in summaries.items():
