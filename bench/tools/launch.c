@@ -19,12 +19,16 @@
  *                  of the command and all children that it waited for; peak memory is
  *                  that of the largest process among them
  *
+ * When the command has ended, processes that it left running are ended too: they
+ * would take time and memory from the next sample, or its port from the next server.
+ *
  * Ends with 0 when the command ran, however it ended; with 127 when it could not
  * be started (reason on standard error, no report).
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,6 +127,24 @@ static void write_report(const char *path, pid_t pid, const char *command, int s
     }
 }
 
+/* What the command leaves behind comes to this process; so do the children of what is ended here,
+ * hence the loop. */
+static void end_what_is_left(void) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    for (;;) {
+        FILE *children = fopen(path, "re");
+        int pid = 0;
+        int found = children != NULL ? fscanf(children, "%d", &pid) : 0;
+        if (children != NULL) {
+            fclose(children);
+        }
+        if (found != 1 || kill(pid, SIGKILL) != 0 || waitpid(pid, NULL, 0) != pid) {
+            return;
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc < 4) {
         fprintf(stderr, "usage: launch REPORT PRELOAD COMMAND [ARGUMENT...]\n");
@@ -150,5 +172,6 @@ int main(int argc, char **argv) {
         fail("wait for", argv[3]);
     }
     write_report(argv[1], pid, command, status, end_ns - start_ns, &usage);
+    end_what_is_left();
     return 0;
 }

@@ -6,11 +6,16 @@ From the bottom up:
     paths      where the library, the drivers and the peers are
     machine    the machine that figures were measured on
     measure    one run of one program under one allocator: environment, time, memory
+    memory     average memory of a run, looked at while it lasts
     proof      that the allocator under test is the one that the program used
+    serve      a server under an allocator, and a client that is timed
+    sockets    which processes listen
     schedule   many runs, interleaved in random order
     stats      medians, confidence intervals, ratios
     metrics    what is measured: units, titles, how figures are written
     report     results as JSON (the schema that others read)
+    jobs       what compare compares: a program, or a server with a client
+    difference two results of the same benchmarks: what has changed
     verdicts   what a comparison shows, in a sentence
     tables     results for people, on the terminal
     charts/    results for people, as pictures

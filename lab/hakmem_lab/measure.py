@@ -14,12 +14,15 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hakmem_lab import paths, proof
 from hakmem_lab.errors import MissingError, RunError
+from hakmem_lab.memory import Sampler
+from hakmem_lab.proof import descendants
 
 # What a program may see of the caller's environment. Anything else (MALLOC_ARENA_MAX, a preload,
 # a variable that only one of two shells sets) could make one sample unlike another.
@@ -48,7 +51,7 @@ class Command:
     variables: Mapping[str, str] = field(default_factory=dict)
     directory: Path | None = None
     stdin: bytes = b""
-    watch: bool = True  # look at its children while it runs
+    watch: bool = True  # look at its processes while it runs: proof, and average memory
 
 
 @dataclass(frozen=True)
@@ -59,11 +62,11 @@ class Run:
     stdout: bytes
 
 
-def environment(allocator: Allocator, variables: Mapping[str, str]) -> dict[str, str]:
+def environment(allocator: Allocator | None, variables: Mapping[str, str]) -> dict[str, str]:
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     kept.setdefault("PATH", os.defpath)
     kept.update(variables)
-    if allocator.options:
+    if allocator is not None and allocator.options:
         kept[OPTIONS_VARIABLE] = allocator.options
     return kept
 
@@ -72,15 +75,6 @@ def require_program(word: str) -> None:
     """Refuses a command before the first run of many, not in the middle of them."""
     if shutil.which(word) is None:
         raise MissingError(f"there is no program '{word}' to run")
-
-
-def preload_value(allocator: Allocator, directory: Path) -> str:
-    """LD_PRELOAD for a measured process: the witness, then the allocator if it is not the
-    system's. directory outlives the process."""
-    libraries = [paths.tool("libwitness.so")]
-    if allocator.library is not None:
-        libraries.append(allocator.library)
-    return ":".join(_preloadable(library, directory) for library in libraries)
 
 
 def _preloadable(library: Path, directory: Path) -> str:
@@ -98,87 +92,183 @@ def tail(stream: bytes) -> str:
     return "".join(f"\n    {line}" for line in lines)
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
-def _communicate(process: subprocess.Popen[bytes], command: Command) -> tuple[bytes, bytes]:
-    try:
-        return process.communicate(command.stdin, timeout=command.timeout_seconds)
-    except subprocess.TimeoutExpired:
-        _kill_group(process)
-        process.communicate()
-        raise RunError(
-            f"'{command.words[0]}' did not end within {command.timeout_seconds:g} seconds"
-        ) from None
-    except BaseException:
-        _kill_group(process)
-        process.wait()
-        raise
-
-
 def run(command: Command, allocator: Allocator) -> Run:
     """Runs the command once. RunError: it failed. NotMappedError: it proves nothing."""
+    with work_folder() as directory:
+        started = Started(command, allocator, directory)
+        stdout = started.communicate()
+        return Run(started.metrics(), stdout)
+
+
+def count(command: Command, allocator: Allocator) -> dict[str, float]:
+    """Runs the command once, slowly, and counts its calls into the kernel (bench/tools/count.c)."""
+    with work_folder() as directory:
+        started = Started(command, allocator, directory, counting=True)
+        started.communicate()
+        return started.counts()
+
+
+@contextmanager
+def work_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="hakmem-lab-") as name:
         directory = Path(name)
-        directory.chmod(0o755)
-        return _run_in(directory, command, allocator)
+        directory.chmod(0o755)  # the program may change its user
+        yield directory
 
 
-def _run_in(directory: Path, command: Command, allocator: Allocator) -> Run:
-    report = directory / "report"
-    witness = directory / "witness"
-    witness.touch()
-    witness.chmod(0o666)  # the program may change its user
-    words = [
-        str(paths.tool("launch")),
-        str(report),
-        preload_value(allocator, directory),
-        *command.words,
-    ]
-    process = subprocess.Popen(
-        words,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(allocator, {**command.variables, "LAB_WITNESS": str(witness)}),
-        cwd=command.directory,
-        start_new_session=True,
-    )
-    watch = proof.Watch(process.pid, allocator.library)
-    if command.watch:
-        watch.start()
-    try:
-        stdout, stderr = _communicate(process, command)
-    finally:
-        watch.stop()
-    if process.returncode != 0:
-        raise RunError(f"'{command.words[0]}' could not be started:{tail(stderr)}")
-    facts = json.loads(report.read_text(encoding="utf-8"))
-    # Mapping is judged first: a program without its library may fail for that very reason.
-    _prove(facts, witness, watch, allocator)
-    if facts["status"] != 0:
-        raise RunError(
-            f"'{command.words[0]}' {ending(facts['status'])}{tail(stderr) or tail(stdout)}"
+class Started:
+    """A command that the launcher runs under an allocator, and what is known of it afterwards.
+    Under None it runs as it comes, with nothing to be proved: a client that a server is tried with.
+
+    Output goes through pipes that communicate() empties, or, for a program that goes on while
+    others run (serve.py), to files in the folder."""
+
+    def __init__(
+        self,
+        command: Command,
+        allocator: Allocator | None,
+        directory: Path,
+        counting: bool = False,
+        to_files: bool = False,
+    ) -> None:
+        self._command, self._allocator, self._counting = command, allocator, counting
+        self._report = directory / "report"
+        self._counts = directory / "counts"
+        self._witness = directory / "witness"
+        self._output = [directory / "stdout", directory / "stderr"]
+        self._witness.touch()
+        self._witness.chmod(0o666)
+        counter = [str(paths.tool("count")), str(self._counts)] if counting else []
+        self._open([*counter, *_launcher(self._report, command, allocator, directory)], to_files)
+        helpers = frozenset(str(paths.tool(name)) for name in ("launch", "count"))
+        library = allocator.library if allocator else None
+        self._watch = proof.Watch(self.process.pid, library, helpers)
+        self._sampler = Sampler(self.process.pid)
+        if command.watch and allocator is not None:
+            self._watch.start()
+            if not counting:
+                self._sampler.start()
+
+    def _open(self, words: Sequence[str], to_files: bool) -> None:
+        variables = {**self._command.variables, "LAB_WITNESS": str(self._witness)}
+        with ExitStack() as files:
+            streams = [
+                files.enter_context(path.open("wb")) if to_files else subprocess.PIPE
+                for path in self._output
+            ]
+            self.process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL if to_files else subprocess.PIPE,
+                stdout=streams[0],
+                stderr=streams[1],
+                env=environment(self._allocator, variables),
+                cwd=self._command.directory,
+                start_new_session=True,
+            )
+
+    def communicate(self) -> bytes:
+        """Waits for the end and judges it; what the program printed."""
+        command = self._command
+        try:
+            stdout, stderr = self.process.communicate(command.stdin, command.timeout_seconds)
+        except subprocess.TimeoutExpired:
+            raise RunError(
+                f"'{command.words[0]}' did not end within {command.timeout_seconds:g} seconds"
+            ) from None
+        finally:
+            self.close()
+        status = self.judge(stderr)
+        if status != 0:
+            raise RunError(f"'{command.words[0]}' {ending(status)}{tail(stderr) or tail(stdout)}")
+        return stdout
+
+    def judge(self, stderr: bytes) -> int:
+        """Proves the allocator; the status that the program ended in, or -signal. Mapping is judged
+        before failure: a program without its library may fail for that very reason. One that
+        crashed may have done so in the allocator's first call, before it could bear witness."""
+        if self.process.returncode != 0:
+            raise RunError(f"'{self._command.words[0]}' could not be started:{tail(stderr)}")
+        facts = self.facts()
+        status = facts["status"]
+        if self._allocator is not None and (status >= 0 or self._witness.stat().st_size > 0):
+            self._prove(facts, self._allocator)
+        return status
+
+    def _prove(self, facts: Mapping[str, int], allocator: Allocator) -> None:
+        witness = self._witness.read_text(encoding="utf-8", errors="replace")
+        proof.check(
+            proof.parse_testimonies(witness),
+            allocator.name,
+            allocator.library,
+            facts["pid"],
+            str(facts["command"]),
+            self._watch.mapped,
         )
-    return Run(_metrics(facts), stdout)
+        self._watch.check(allocator.name)
+
+    def facts(self) -> dict[str, int]:
+        """What the launcher wrote when the program had ended."""
+        facts: dict[str, int] = json.loads(self._report.read_text(encoding="utf-8"))
+        return facts
+
+    def counts(self) -> dict[str, float]:
+        counts: dict[str, int] = json.loads(self._counts.read_text(encoding="utf-8"))
+        return {name: float(value) for name, value in counts.items()}
+
+    def metrics(self) -> dict[str, float]:
+        facts, average = self.facts(), self._sampler.average_bytes()
+        return {
+            "wall_s": facts["wall_ns"] * 1e-9,
+            "cpu_s": (facts["user_us"] + facts["system_us"]) * 1e-6,
+            "peak_rss_bytes": float(facts["peak_rss_bytes"]),
+            "page_faults": float(facts["minor_faults"] + facts["major_faults"]),
+            "context_switches": float(facts["voluntary_switches"] + facts["involuntary_switches"]),
+            **({} if average is None else {"avg_pss_bytes": average}),
+        }
+
+    def output(self) -> bytes:
+        """What a program whose output goes to files has printed so far: errors, then the rest."""
+        return b"".join(path.read_bytes() for path in reversed(self._output))
+
+    def stop_looking(self) -> None:
+        self._sampler.stop()
+        self._watch.stop()
+
+    def program_pid(self) -> int:
+        """The live program itself: it is the launcher's first child, and that the counter's."""
+        below = descendants(self.process.pid)
+        place = 1 if self._counting else 0
+        if len(below) <= place:
+            raise ProcessLookupError(f"'{self._command.words[0]}' has ended")
+        return below[place]
+
+    def close(self) -> None:
+        """Ends what still runs, whatever happened; the launcher ends what a program leaves behind
+        when it ends by itself."""
+        self.stop_looking()
+        if self.process.poll() is None:
+            for pid in descendants(self.process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.communicate()
 
 
-def _prove(
-    facts: Mapping[str, int], witness: Path, watch: proof.Watch, allocator: Allocator
-) -> None:
-    proof.check(
-        proof.parse_testimonies(witness.read_text(encoding="utf-8", errors="replace")),
-        allocator.name,
-        allocator.library,
-        facts["pid"],
-        str(facts["command"]),
-        watch.mapped,
-    )
-    watch.check(allocator.name)
+def _launcher(
+    report: Path, command: Command, allocator: Allocator | None, directory: Path
+) -> Sequence[str]:
+    preload = "" if allocator is None else preload_value(allocator, directory)
+    return [str(paths.tool("launch")), str(report), preload, *command.words]
+
+
+def preload_value(allocator: Allocator, directory: Path) -> str:
+    """LD_PRELOAD for a measured process: the witness, then the allocator if it is not the
+    system's. directory outlives the process."""
+    libraries = [paths.tool("libwitness.so")]
+    if allocator.library is not None:
+        libraries.append(allocator.library)
+    return ":".join(_preloadable(library, directory) for library in libraries)
 
 
 def ending(status: int) -> str:
@@ -191,15 +281,9 @@ def ending(status: int) -> str:
         return f"was ended by signal {-status}"
 
 
-def _metrics(facts: Mapping[str, int]) -> dict[str, float]:
-    return {
-        "wall_s": facts["wall_ns"] * 1e-9,
-        "cpu_s": (facts["user_us"] + facts["system_us"]) * 1e-6,
-        "peak_rss_bytes": float(facts["peak_rss_bytes"]),
-        "page_faults": float(facts["minor_faults"] + facts["major_faults"]),
-    }
-
-
 def words_of(command: Sequence[str]) -> str:
-    """The command as one would type it."""
-    return shlex.join(command)
+    """The command as one would type it: double quotes where single ones stand inside."""
+    return " ".join(
+        f'"{word}"' if "'" in word and not set('"$`\\!') & set(word) else shlex.quote(word)
+        for word in command
+    )

@@ -105,12 +105,19 @@ def _facts(content: Mapping[str, Any]) -> list[tuple[str, str]]:
         facts.append(
             ("Measured", str(content["created"]).replace("T", " ").replace("+00:00", " UTC"))
         )
+    facts += [
+        (f"The {side} result", f"{content[side]['created']}: {content[side]['command']}")
+        for side in ("old", "new")
+        if side in content
+    ]
     if "machine" in content:
         facts.append(("Machine", machine.sentence(content["machine"])))
     for row in content.get("allocators", ()):
         parts = [row.get("version"), row.get("from"), row.get("options")]
         facts.append((row["name"], ", ".join(part for part in parts if part)))
     if "seed" in content:
+        proof = "in every run, each process was seen to call the malloc and free of its allocator"
+        facts.append(("Proof", proof))
         warmup, runs = content.get("warmup", 0), content["runs"]
         order = (
             f"{runs} interleaved after {warmup} for warming up; order drawn from {content['seed']}"

@@ -1,6 +1,7 @@
-"""The pages of results: one program under several allocators, or a suite of benchmarks.
+"""The pages of results: one program under several allocators, a suite of benchmarks, or what has
+changed between two results.
 
-Which of the two a document is shows in it, so a result that was kept can be shown again.
+Which of the first two a document is shows in it, so a result that was kept can be shown again.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hakmem_lab import metrics, page, stats, verdicts
+from hakmem_lab.charts.picture import Picture
 from hakmem_lab.charts.spread import spread
-from hakmem_lab.charts.suite import over_subject
+from hakmem_lab.charts.suite import new_over_old, over_subject
+from hakmem_lab.difference import Difference
 from hakmem_lab.page import Cell, Section, Table
-from hakmem_lab.report import View
+from hakmem_lab.report import Document, View
 from hakmem_lab.suites import STUB, in_order
 
 _SPREAD = (
@@ -23,6 +26,10 @@ _OVER = (
     "A mark right of the line: that allocator needs more than {subject}, by that factor; the bar "
     "is the 95 % interval."
 )
+_NEW_OVER_OLD = (
+    "A mark left of the line: less than before. The two results were not interleaved, so a change "
+    "that allocators share which have not changed is the machine's."
+)
 _GRID = "green: surely less than {subject}, red: surely more, bold: the least"
 
 
@@ -30,9 +37,10 @@ def write(path: Path, view: View) -> None:
     """A page of any document that `compare` or `bench` wrote."""
     if is_program(view):
         (benchmark,) = view.benchmarks()
+        count = len(view.allocators())
         page.write(
             path,
-            f"{benchmark} under {len(view.allocators())} allocators",
+            f"{benchmark} under {count} allocators" if count else f"{benchmark}: all runs failed",
             program(view, benchmark),
             view.content,
             verdicts.sentences(view, benchmark, base_of(view)),
@@ -53,12 +61,26 @@ def base_of(view: View) -> str:
     return str(view.content.get("base", "glibc"))
 
 
+def pictures(view: View) -> dict[str, Picture]:
+    """A picture for each metric of a document."""
+    if is_program(view):
+        (benchmark,) = view.benchmarks()
+        return {metric: spread(view, benchmark, metric, base_of(view)) for metric in view.metrics()}
+    found = {metric: over_subject(view, metric) for metric in view.metrics()}
+    return {metric: picture for metric, picture in found.items() if picture is not None}
+
+
 def program(view: View, benchmark: str) -> list[Section]:
     base = base_of(view)
-    pictures = [spread(view, benchmark, metric, base) for metric in view.metrics()]
+    lead = _SPREAD.format(base=base)
+    if "client" in view.content:
+        client = view.content["client"]
+        lead = f"The time is that of the client ({client}), all else the server's. {lead}"
     tables = [_medians(view, benchmark), _ratios(view, benchmark, base)]
+    if not view.metrics():
+        return []
     return [
-        Section("Side by side", pictures, _SPREAD.format(base=base)),
+        Section("Side by side", list(pictures(view).values()), lead),
         Section("Figures", [each for each in tables if each.rows]),
     ]
 
@@ -75,15 +97,15 @@ def _medians(view: View, benchmark: str) -> Table:
 
 
 def _ratios(view: View, benchmark: str, base: str) -> Table:
+    """A row for each metric: intervals are wide, and there are fewer allocators than metrics."""
+    others = [name for name in view.allocators() if name != base]
     rows: list[list[str | Cell]] = []
-    for allocator in view.allocators():
-        if allocator != base and base in view.allocators():
-            ratios = [
-                view.ratio_to(benchmark, allocator, base, metric) for metric in view.metrics()
-            ]
-            rows.append([allocator, *map(judged, ratios)])
+    for metric in view.metrics():
+        ratios = [view.ratio_to(benchmark, name, base, metric) for name in others]
+        if any(ratios):
+            rows.append([metrics.title(metric), *map(judged, ratios)])
     caption = f"over {base}, with 95 % intervals; green: surely less, red: surely more"
-    return Table(caption, ["allocator", *map(metrics.title, view.metrics())], rows)
+    return Table(caption, ["", *others], rows)
 
 
 def judged(ratio: stats.Estimate | None) -> Cell:
@@ -96,12 +118,11 @@ def judged(ratio: stats.Estimate | None) -> Cell:
 def suite(view: View) -> list[Section]:
     """A section for each metric: the picture and the figures behind it."""
     sections = []
+    found = pictures(view)
     for metric in view.metrics():
-        picture = over_subject(view, metric)
-        blocks = [] if picture is None else [picture]
-        lead = "" if picture is None else _OVER.format(subject=view.subject())
-        heading = metrics.heading(metric)
-        sections.append(Section(heading, [*blocks, _grid(view, metric)], lead))
+        blocks = [found[metric]] if metric in found else []
+        lead = _OVER.format(subject=view.subject()) if blocks else ""
+        sections.append(Section(metrics.heading(metric), [*blocks, _grid(view, metric)], lead))
     return sections
 
 
@@ -140,6 +161,31 @@ def _cells(view: View, benchmark: str, metric: str, divisor: float) -> list[str 
     return cells
 
 
+def write_difference(path: Path, difference: Difference, content: Document) -> None:
+    """The page of two results: a section for each metric that both have."""
+    sections = []
+    for metric in difference.metrics():
+        picture = new_over_old(difference, metric)
+        blocks = [] if picture is None else [picture]
+        heading = metrics.heading(metric)
+        sections.append(Section(heading, [*blocks, _changes(difference, metric)], _NEW_OVER_OLD))
+    old, new = (content[side]["created"][:16].replace("T", " ") for side in ("old", "new"))
+    page.write(
+        path, f"Results of {new} against those of {old}", sections, content, (), difference.notes()
+    )
+
+
+def _changes(difference: Difference, metric: str) -> Table:
+    names = difference.allocators()
+    rows: list[list[str | Cell]] = []
+    for benchmark in in_order(difference.benchmarks()):
+        ratios = [difference.ratio(benchmark, name, metric) for name in names]
+        if any(ratios):
+            rows.append([benchmark, *map(judged, ratios)])
+    caption = "new over old, with 95 % intervals; green: surely less, red: surely more"
+    return Table(caption, ["benchmark", *names], rows)
+
+
 def notes(view: View) -> Sequence[str]:
     """What is missing, what failed, and what was cut short."""
     content = view.content
@@ -148,4 +194,5 @@ def notes(view: View) -> Sequence[str]:
         f"Failed: {row['benchmark']} under {row['allocator']}: {row['reason']}"
         for row in content["failed"]
     ]
-    return lines + [str(note) for note in content.get("notes", ())]
+    lines += [f"Note: {note}" for note in content.get("notes", ())]
+    return lines + ["Interrupted: not all runs were made."] * bool(content.get("interrupted"))

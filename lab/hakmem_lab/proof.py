@@ -94,10 +94,12 @@ def check(
 
 @dataclass
 class Watch:
-    """Looks at the processes below root while it runs, and remembers what they had mapped."""
+    """Looks at the processes below root while it runs, and remembers what they had mapped. The
+    lab's own, which run between root and the program, are no part of the program."""
 
     root: int
     library: Path | None
+    helpers: frozenset[str] = frozenset()  # executables
     mapped: set[int] = field(default_factory=set)
     unmapped: dict[int, str] = field(default_factory=dict)
     _seen: dict[int, tuple[str, int]] = field(default_factory=dict)
@@ -129,8 +131,8 @@ class Watch:
         """The first look at a program only notes it; a second may find its library, a third may
         find that it has none."""
         program = _program(pid)
-        if program is None or program == _program(self.root):
-            return  # gone, or the launcher's child before its exec
+        if program is None or program in self.helpers:
+            return  # gone, or not the program's: the launcher's child too, before its exec
         known, looks = self._seen.get(pid, ("", 0))
         looks = looks + 1 if known == program else 1
         self._seen[pid] = (program, looks)

@@ -58,6 +58,7 @@ def document(experiment: Experiment, samples: Samples) -> Document:
             {"benchmark": benchmark, "allocator": allocator, "reason": reason}
             for (benchmark, allocator), reason in samples.failures.items()
         ],
+        "interrupted": samples.interrupted,
         "results": _results(samples),
         "ratios": _ratios(experiment.subject, samples),
     }
@@ -168,8 +169,10 @@ class View:
         return str(self.content.get("subject", "hakmem"))
 
     def benchmarks(self) -> list[str]:
-        """In the order of first appearance; see suites.in_order for that of a suite."""
-        return list(dict.fromkeys(row["benchmark"] for row in self.content["results"]))
+        """In the order of first appearance, those that failed everywhere last; see suites.in_order
+        for that of a suite."""
+        rows = [*self.content["results"], *self.content["failed"]]
+        return list(dict.fromkeys(row["benchmark"] for row in rows))
 
     def allocators(self) -> list[str]:
         """Those with results, in the order of the experiment."""

@@ -24,7 +24,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from hakmem_lab.errors import RunError
+from hakmem_lab.errors import NotMappedError, RunError
 
 Key = tuple[str, str]  # benchmark, allocator
 Metrics = Mapping[str, float]
@@ -49,6 +49,7 @@ class Samples:
 
     values: dict[Key, dict[str, list[float]]] = field(default_factory=dict)
     failures: dict[Key, str] = field(default_factory=dict)
+    interrupted: bool = False  # by Ctrl-C, before all runs were made
 
     def add(self, key: Key, metrics: Metrics) -> None:
         samples = self.values.setdefault(key, defaultdict(list))
@@ -59,6 +60,14 @@ class Samples:
         """A failed pair has no samples: half of them could be of another program."""
         self.failures[key] = reason
         self.values.pop(key, None)
+
+    def drop_partial(self) -> None:
+        """A metric that only some runs of a pair could give stands for those runs only: for the
+        longer ones, where short runs have no average memory."""
+        for series in self.values.values():
+            runs = max(len(values) for values in series.values())
+            for metric in [name for name, values in series.items() if len(values) < runs]:
+                del series[metric]
 
     def of(self, benchmark: str, allocator: str, metric: str) -> list[float] | None:
         return self.values.get((benchmark, allocator), {}).get(metric)
@@ -82,33 +91,46 @@ def orders(
 
 
 def interleave(
-    tasks: Sequence[Task], runs: int, warmup: int, seed: int, console: Console
+    tasks: Sequence[Task], runs: int, warmup: int, seed: int, console: Console, what: str = "run"
 ) -> Samples:
     """Runs every task warmup + runs times. One that fails is dropped with its samples and told in
-    failures, and the others go on; an error other than RunError ends everything."""
+    failures, and the others go on. A library that is not in the program ends everything in the
+    first round, and later, when there are results to lose, counts as a failure. Ctrl-C ends it
+    early, with the samples that there are."""
     benchmarks = list(dict.fromkeys(task.benchmark for task in tasks))
     plan = orders(benchmarks, tasks, warmup + runs, seed)
     samples = Samples()
     with _progress(console) as progress:
         bar = progress.add_task("", total=len(tasks) * len(plan))
-        for number, order in enumerate(plan):
-            stage = "warm-up" if number < warmup else f"run {number - warmup + 1} of {runs}"
-            for task in order:
-                progress.update(bar, description=f"{stage}: {task.benchmark}, {task.allocator}")
-                _run_one(task, samples, number >= warmup)
-                progress.advance(bar)
+        try:
+            for number, order in enumerate(plan):
+                stage = "warm-up" if number < warmup else f"{what} {number - warmup + 1} of {runs}"
+                for task in order:
+                    progress.update(bar, description=f"{stage}: {task.benchmark}, {task.allocator}")
+                    _run_one(task, samples, number, warmup)
+                    progress.advance(bar)
+        except KeyboardInterrupt:
+            if not samples.values:
+                raise
+            samples.interrupted = True
+    samples.drop_partial()
     return samples
 
 
-def _run_one(task: Task, samples: Samples, keep: bool) -> None:
+def _run_one(task: Task, samples: Samples, number: int, warmup: int) -> None:
     if task.key in samples.failures:
         return
     try:
         metrics = task.once()
+    except NotMappedError as error:
+        if number == 0:
+            raise
+        samples.fail(task.key, str(error))
+        return
     except RunError as error:
         samples.fail(task.key, str(error))
         return
-    if keep:
+    if number >= warmup:
         samples.add(task.key, metrics)
 
 

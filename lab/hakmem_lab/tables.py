@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich import box
 from rich.console import Console
@@ -10,17 +10,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from hakmem_lab import metrics, stats, verdicts
+from hakmem_lab.difference import Difference, main_metrics
 from hakmem_lab.metrics import figure, number
 from hakmem_lab.report import View
 from hakmem_lab.suites import STUB, in_order
 
-# Two tables of one program: narrow enough for a terminal of 80 columns each.
-_TIME = ("wall_s", "cpu_s", "context_switches")
-_MEMORY = ("peak_rss_bytes", "avg_pss_bytes", "page_faults", "syscalls")
+# Three tables of one program, each narrow enough for a terminal of 80 columns: what it took, what
+# it held, what it asked of the kernel. The first two begin with what the verdict is about.
+_JUDGED = (("wall_s", "cpu_s"), ("peak_rss_bytes", "avg_pss_bytes"))
+_KERNEL = ("page_faults", "context_switches", "syscalls", "memory_syscalls")
 
 
 def interval(estimate: stats.Estimate) -> str:
-    return f"{estimate.value:.3f} ({estimate.low:.3f}–{estimate.high:.3f})"
+    # The blank is one at which no line is broken.
+    return f"{estimate.value:.3f}\N{NO-BREAK SPACE}({estimate.low:.3f}–{estimate.high:.3f})"
 
 
 def judged(estimate: stats.Estimate | None) -> str:
@@ -40,39 +43,53 @@ def _table(title: str | None, first: str, columns: Sequence[str]) -> Table:
 
 
 def compare(console: Console, view: View, benchmark: str, base: str) -> None:
-    """One program: a row for each allocator; what it took, and what it held and asked for."""
+    """One program: a row for each allocator."""
     title = f"[italic]{escape(benchmark)}: medians of {view.content['runs']} runs[/italic]"
+    if not view.metrics():
+        return  # every run failed
     console.print(title, highlight=False, soft_wrap=True)
-    for group in (_TIME, _MEMORY):
-        present = [metric for metric in group if metric in view.metrics()]
-        if present:
-            console.print(_program_table(view, benchmark, base, present))
+    for first, *rest in _JUDGED:
+        if first in view.metrics():
+            judged_by = {"95 % interval": _interval_of, f"over {base}": _ratio_over(base)}
+            console.print(_program_table(view, benchmark, [first, *rest], judged_by))
+    if any(metric in view.metrics() for metric in _KERNEL):
+        console.print(_program_table(view, benchmark, _KERNEL, {}))
+    if "client" in view.content:
+        console.print("The time is the client's, all else the server's.", highlight=False)
     for sentence in verdicts.sentences(view, benchmark, base):
         console.print(sentence, highlight=False, soft_wrap=True)
 
 
-def _program_table(view: View, benchmark: str, base: str, names: Sequence[str]) -> Table:
-    """The first metric with its interval and its ratio to the base's."""
-    first, rest = names[0], names[1:]
-    columns = [metrics.title(first), "95 % interval", f"over {base}", *map(metrics.title, rest)]
-    table = _table(None, "allocator", columns)
+# A cell about a metric of an allocator.
+_CellOf = Callable[[View, str, str, str], str]
+
+
+def _program_table(
+    view: View, benchmark: str, names: Sequence[str], about_first: Mapping[str, _CellOf]
+) -> Table:
+    """A column for each metric that is there; behind the first of them, what is said about it."""
+    present = [metric for metric in names if metric in view.metrics()]
+    titles = [metrics.title(metric) for metric in present]
+    table = _table(None, "allocator", [titles[0], *about_first, *titles[1:]])
     for allocator in view.allocators():
-        estimate = view.result(benchmark, allocator, first)
-        ratio = view.ratio_to(benchmark, allocator, base, first)
-        cells = ["–", "–"]
-        if estimate is not None:
-            cells = [figure(estimate.value, first), _spread(estimate, first)]
-        others = [view.result(benchmark, allocator, metric) for metric in rest]
-        table.add_row(
-            allocator,
-            *cells,
-            judged(ratio),
-            *(
-                "–" if other is None else figure(other.value, metric)
-                for other, metric in zip(others, rest, strict=True)
-            ),
-        )
+        cells = []
+        for metric in present:
+            estimate = view.result(benchmark, allocator, metric)
+            cells.append("–" if estimate is None else figure(estimate.value, metric))
+        about = [say(view, benchmark, allocator, present[0]) for say in about_first.values()]
+        table.add_row(allocator, cells[0], *about, *cells[1:])
     return table
+
+
+def _interval_of(view: View, benchmark: str, allocator: str, metric: str) -> str:
+    estimate = view.result(benchmark, allocator, metric)
+    return "–" if estimate is None else _spread(estimate, metric)
+
+
+def _ratio_over(base: str) -> _CellOf:
+    return lambda view, benchmark, allocator, metric: judged(
+        view.ratio_to(benchmark, allocator, base, metric)
+    )
 
 
 def _spread(estimate: stats.Estimate, metric: str) -> str:
@@ -81,6 +98,14 @@ def _spread(estimate: stats.Estimate, metric: str) -> str:
     if " " in low and low.rpartition(" ")[2] == high.rpartition(" ")[2]:
         low = low.rpartition(" ")[0]
     return f"{low}–{high}"
+
+
+def suite(console: Console, view: View) -> None:
+    """Many benchmarks: what each took, how that compares, and the memory it held."""
+    for metric in main_metrics(view.metrics()):
+        grid(console, view, metric)
+        if metric != "peak_rss_bytes":
+            ratios(console, view, view.subject(), metric)
 
 
 def grid(console: Console, view: View, metric: str) -> None:
@@ -138,7 +163,11 @@ def _mean(view: View, other: str, metric: str) -> str:
 
 
 def trouble(console: Console, view: View) -> None:
-    """What is missing and what failed: never silently left out of a table."""
+    """What is missing, failed or was cut short: never silently left out of a table."""
+    if view.content.get("interrupted"):
+        console.print("[yellow]interrupted:[/yellow] not all runs were made")
+    for note in view.content.get("notes", ()):
+        console.print(f"[yellow]note:[/yellow] {escape(note)}", highlight=False, soft_wrap=True)
     for name, reason in view.content["missing"].items():
         console.print(f"[yellow]missing:[/yellow] {name} ({escape(reason)})")
     for failure in view.content["failed"]:
@@ -148,3 +177,17 @@ def trouble(console: Console, view: View) -> None:
             highlight=False,
             soft_wrap=True,
         )
+
+
+def changes(console: Console, difference: Difference, metric: str) -> None:
+    """New over old: a row for each benchmark, a column for each allocator."""
+    title = f"{metrics.heading(metric)}: new over old (95 % interval)"
+    table = _table(title, "benchmark", difference.allocators())
+    for benchmark in in_order(difference.benchmarks()):
+        ratios = [difference.ratio(benchmark, name, metric) for name in difference.allocators()]
+        if any(ratios):
+            table.add_row(benchmark, *map(judged, ratios))
+    table.add_section()
+    means = (difference.mean_ratio(name, metric) for name in difference.allocators())
+    table.add_row("geometric mean", *("–" if mean is None else f"{mean:.3f}" for mean in means))
+    console.print(table)

@@ -55,7 +55,8 @@ def against(view: View, benchmark: str, other: str, aside: str = "") -> str | No
 def _change(ratio: stats.Estimate, better: str, worse: str, what: str) -> str:
     """Ratios as changes: 0.93 (0.91-0.95) is 7 % less (5-9 %)."""
     low, high = (ratio.low - 1) * 100, (ratio.high - 1) * 100
-    digits = 0 if high - low >= 1.5 else 1  # no more of them than the interval bears
+    # No more digits than the interval bears.
+    digits = 0 if high - low >= 1.5 and min(abs(low), abs(high)) >= 1 else 1
     if low == high == 0:
         return f"the same {what}"
     if low <= 0 <= high:

@@ -37,6 +37,19 @@ def hakmem(
     )
 
 
+def crashing_library(folder: Path) -> Path:
+    """An allocator whose first call is its last."""
+    source, library = folder / "crash.c", folder / "libcrash.so"
+    source.write_text(
+        "#include <stdlib.h>\n"
+        "void *malloc(size_t size) { (void)size; abort(); }\n"
+        "void free(void *block) { (void)block; }\n"
+        "__attribute__((constructor)) static void begin(void) { free(malloc(1)); }\n"
+    )
+    subprocess.run(["cc", "-fno-builtin", "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
+
+
 def samples_of(values: Mapping[tuple[str, str], Mapping[str, Sequence[float]]]) -> Samples:
     samples = Samples()
     for key, metrics in values.items():

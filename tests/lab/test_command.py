@@ -3,13 +3,17 @@
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from hakmem_lab import demo
 from hakmem_lab.measure import run
-from support import HAKMEM, LIBRARY, ROOT, SYSTEM, hakmem
+from support import HAKMEM, LIBRARY, ROOT, SYSTEM, crashing_library, hakmem
 
 
 def test_run_puts_the_program_under_the_library(tmp_path: Path) -> None:
@@ -128,6 +132,96 @@ def test_a_program_that_fails_under_one_allocator_leaves_the_other(tmp_path: Pat
     assert content["failed"][0]["allocator"] == "hakmem"
 
 
+def test_an_allocator_that_crashes_leaves_the_others_and_their_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = hakmem(
+        "compare", "--peers", "glibc", "--runs", "2", "--html", page, "--", "true",
+        variables={"HAKMEM_LIBRARY": str(crashing_library(tmp_path))},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "failed: true under hakmem: 'true' was ended by SIGABRT" in done.stdout
+    assert "HAKMEM against" not in done.stdout
+    assert "Failed: true under hakmem" in page.read_text()
+    assert ">glibc<" in page.read_text()
+
+
+def test_a_program_that_never_ends_under_one_allocator(tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    script = 'case "$LD_PRELOAD" in *libhakmem*) exec sleep 1000;; esac'
+    done = hakmem("compare", "--peers", "glibc", "--runs", "1", "--timeout", "0.7",
+                  "--json", target, "--", "sh", "-c", script)  # fmt: skip
+    assert done.returncode == 1
+    assert "'sh' did not end within 0.7 seconds" in done.stdout
+    assert {row["allocator"] for row in json.loads(target.read_text())["results"]} == {"glibc"}
+
+
+def test_a_program_with_a_malloc_of_its_own_is_compared_with_glibcs(tmp_path: Path) -> None:
+    own = tmp_path / "own.c"
+    own.write_text(
+        "#include <stddef.h>\n"
+        "static char buffer[64 << 20]; static size_t used;\n"
+        "void *malloc(size_t n) { used += (n + 31) & ~15ul; return buffer + used - n; }\n"
+        "void *calloc(size_t n, size_t size) { return malloc(n * size); }\n"
+        "void *realloc(void *p, size_t n) { (void)p; return malloc(n); }\n"
+        "void free(void *p) { (void)p; }\n"
+    )
+    library = tmp_path / "libown.so"
+    subprocess.run(["cc", "-fno-builtin", "-shared", "-fPIC", "-o", library, own], check=True)
+    user = tmp_path / "user.c"
+    user.write_text("#include <stdlib.h>\nint main(void) { free(malloc(1)); return 0; }\n")
+    program = tmp_path / "user"
+    subprocess.run(
+        ["cc", "-fno-builtin", "-o", program, user, "-Wl,--no-as-needed", library,
+         f"-Wl,-rpath,{tmp_path}"], check=True)  # fmt: skip
+    done = hakmem("compare", "--peers", "glibc", "--runs", "2", "--", program)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "the program brings a malloc of its own; glibc was preloaded" in done.stdout
+    assert "HAKMEM against glibc" in done.stdout
+
+
+def test_ctrl_c_shows_what_there_is(tmp_path: Path) -> None:
+    target, note = tmp_path / "result.json", tmp_path / "runs"
+    words = ["compare", "--peers", "glibc", "--runs", "1000", "--warmup", "0", "--json",
+             str(target), "--", "sh", "-c", f"echo >> {note}; sleep 0.02"]  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, ROOT / "lab", *words],
+        env={**os.environ, "COLUMNS": "200"}, stdout=subprocess.PIPE, text=True,
+        stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        deadline = time.monotonic() + 60
+        while not (note.exists() and note.stat().st_size > 20) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        stdout, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted: not all runs were made" in stdout
+    content = json.loads(target.read_text())
+    assert content["interrupted"]
+    assert 3 <= len(content["results"][0]["samples"]) < 1000
+
+
+def test_a_file_that_cannot_be_written_is_said_before_the_first_run(tmp_path: Path) -> None:
+    note = tmp_path / "ran"
+    for option in ("--json", "--html"):
+        done = hakmem("compare", "--peers", "glibc", option, "/proc/result", "--", "touch", note)
+        assert done.returncode == 1
+        assert "cannot write /proc/result" in done.stderr
+        assert not note.exists()
+
+
+def test_results_are_kept_when_their_file_cannot_be_written_in_the_end(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    script = f"rm -rf {folder}; touch {folder}"
+    done = hakmem("compare", "--peers", "glibc", "--runs", "2", "--json", folder / "r.json",
+                  "--", "sh", "-c", script, variables={"TMPDIR": str(tmp_path)})  # fmt: skip
+    assert done.returncode == 1
+    assert "HAKMEM against glibc" in done.stdout
+    assert "cannot write" in done.stderr
+    (kept,) = tmp_path.glob("hakmem-*/r.json")
+    assert str(kept) in done.stderr.replace("\n", "")
+    assert len(json.loads(kept.read_text())["results"]) > 4
+
+
 @pytest.mark.parametrize(
     ("words", "status", "says"),
     [
@@ -136,7 +230,14 @@ def test_a_program_that_fails_under_one_allocator_leaves_the_other(tmp_path: Pat
         (["compare", "--peers", "nomalloc", "--", "true"], 1, "no peer 'nomalloc'"),
         (["compare", "--peers", "glibc", "--base", "x", "--", "true"], 1, "the base 'x'"),
         (["compare", "--runs", "0", "--", "true"], 2, "--runs"),
-        (["compare"], 2, "Missing argument"),
+        (["compare"], 2, "what is to be run?"),
+        (["compare", "--server", "true"], 1, "--client CMD"),
+        (["compare", "--server", "true", "--client", "true", "--", "true"], 1, "either -- CMD"),
+        (["compare", "--server", "no-such", "--client", "true"], 2, "no program 'no-such'"),
+        (["compare", "--server", "a 'b", "--client", "true"], 1, "--server: No closing"),
+        (["compare", "--server", "true", "--client", "true", "--ready", "x"], 1, "--ready takes"),
+        (["results", "show", "/no/such/result.json"], 1, "cannot read"),
+        (["results", "diff", "/no/such/a.json", "/no/such/b.json"], 1, "cannot read"),
         (["bench", "--suite", "macro"], 1, "no suite 'macro'"),
         (["bench", "--only", "pair_17"], 1, "no benchmark pair_17"),
         (["run", "--profile", "fast", "--", "true"], 1, "no profile 'fast'"),

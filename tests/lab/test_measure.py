@@ -7,7 +7,7 @@ import pytest
 
 from hakmem_lab.errors import RunError
 from hakmem_lab.measure import KEPT_VARIABLES, Allocator, Command, run
-from support import HAKMEM, LIBRARY, SYSTEM
+from support import HAKMEM, LIBRARY, SYSTEM, crashing_library
 
 
 def test_the_environment_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,14 @@ def test_peak_memory_is_that_of_the_largest_process() -> None:
 def test_figures_are_of_the_right_kind(allocator: Allocator) -> None:
     busy = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
     metrics = run(Command(("python3", "-c", busy)), allocator).metrics
-    assert set(metrics) == {"wall_s", "cpu_s", "peak_rss_bytes", "page_faults"}
+    assert set(metrics) == {
+        "wall_s",
+        "cpu_s",
+        "peak_rss_bytes",
+        "page_faults",
+        "context_switches",
+        "avg_pss_bytes",
+    }
     assert metrics["cpu_s"] >= 0.2
     assert metrics["wall_s"] >= 0.2
     assert metrics["page_faults"] > 100
@@ -62,6 +69,20 @@ def test_a_failing_program_is_told_with_its_last_words() -> None:
         run(Command(("sh", "-c", "echo last words >&2; exit 7")), HAKMEM)
     with pytest.raises(RunError, match="was ended by SIGSEGV"):
         run(Command(("sh", "-c", "kill -SEGV $$")), HAKMEM)
+
+
+def test_an_allocator_that_crashes_before_anything_can_be_proved(tmp_path: Path) -> None:
+    library = crashing_library(tmp_path)
+    with pytest.raises(RunError, match="was ended by SIGABRT"):
+        run(Command(("true",)), Allocator("crashing", library))
+
+
+def test_what_a_program_leaves_running_is_ended(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    script = f"(setsid sh -c 'echo $$ > {note}; exec sleep 1000' >/dev/null 2>&1 &); sleep 0.3"
+    run(Command(("sh", "-c", script)), SYSTEM)
+    with pytest.raises(ProcessLookupError):
+        _wait_for_end(int(note.read_text()))
 
 
 def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:

@@ -195,6 +195,16 @@ def test_every_role_has_text_contrast() -> None:
                 assert ratio >= wanted, (role, scheme, ground, ratio)
 
 
+def test_the_page_of_a_job_that_failed_everywhere(tmp_path: Path) -> None:
+    samples = samples_of({})
+    samples.fail(("job", "hakmem"), "was ended by SIGSEGV")
+    samples.fail(("job", "glibc"), "ended with status 1")
+    pages.write(tmp_path / "page.html", View(document_of(samples)))
+    text = check_page((tmp_path / "page.html").read_text()).text
+    assert "job: all runs failed" in text
+    assert "Failed: job under hakmem: was ended by SIGSEGV" in text
+
+
 def test_compare_writes_a_page(tmp_path: Path) -> None:
     target = tmp_path / "page.html"
     done = hakmem("compare", "--peers", "glibc", "--runs", "2", "--html", target, "--", "true")

@@ -49,6 +49,17 @@ def test_warm_up_is_run_and_dropped() -> None:
     assert samples.of("a", "x", "wall_s") == [2.0, 3.0, 4.0]
 
 
+def test_a_metric_of_some_runs_only_is_dropped() -> None:
+    calls = iter(range(100))
+
+    def once() -> Metrics:
+        return {"wall_s": 1.0, **({"avg_pss_bytes": 5.0} if next(calls) % 2 else {})}
+
+    samples = interleave([Task("a", "x", once)], runs=4, warmup=0, seed=0, console=QUIET)
+    assert samples.of("a", "x", "wall_s") == [1.0] * 4
+    assert samples.of("a", "x", "avg_pss_bytes") is None
+
+
 def test_a_failing_allocator_is_dropped_and_the_others_go_on() -> None:
     calls = {"x": 0, "y": 0}
 
@@ -76,4 +87,40 @@ def test_a_library_that_was_not_mapped_ends_everything() -> None:
         raise NotMappedError("glibc against glibc")
 
     with pytest.raises(NotMappedError):
+        interleave([Task("a", "x", once)], runs=1, warmup=0, seed=0, console=QUIET)
+
+
+def test_a_library_that_is_missed_later_takes_only_itself_along() -> None:
+    calls = iter(range(100))
+
+    def once() -> Metrics:
+        if next(calls) == 2:
+            raise NotMappedError("a child without it")
+        return {"wall_s": 1.0}
+
+    steady = Task("a", "y", lambda: {"wall_s": 2.0})
+    samples = interleave([Task("a", "x", once), steady], runs=4, warmup=1, seed=0, console=QUIET)
+    assert samples.failures == {("a", "x"): "a child without it"}
+    assert samples.of("a", "y", "wall_s") == [2.0] * 4
+
+
+def test_ctrl_c_keeps_what_there_is() -> None:
+    calls = iter([1.0, 2.0, 3.0])
+
+    def once() -> Metrics:
+        try:
+            return {"wall_s": next(calls)}
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    samples = interleave([Task("a", "x", once)], runs=9, warmup=1, seed=0, console=QUIET)
+    assert samples.interrupted
+    assert samples.of("a", "x", "wall_s") == [2.0, 3.0]
+
+
+def test_ctrl_c_before_the_first_sample_ends_everything() -> None:
+    def once() -> Metrics:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
         interleave([Task("a", "x", once)], runs=1, warmup=0, seed=0, console=QUIET)

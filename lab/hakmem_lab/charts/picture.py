@@ -9,9 +9,11 @@ to the width of a telephone cannot be read.
 from __future__ import annotations
 
 import io
+import logging
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -71,17 +73,13 @@ class Picture:
             raise LabError(f"cannot write {path}: {error.strerror}") from None
 
     def _figure(self, width: int, colours: Palette) -> Figure:
-        import matplotlib
-
-        with matplotlib.rc_context(_style(colours)):
+        with _settings(_style(colours)):
             return self.draw(width, colours)
 
     def _svg(self, identity: str, width: int, css_class: str) -> str:
-        import matplotlib
-
         figure = self._figure(width, palette.FOR_PAGES)
         text = io.StringIO()
-        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": identity}):
+        with _settings({"svg.fonttype": "none", "svg.hashsalt": identity}):
             figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
         return _for_pages(text.getvalue(), self, identity, css_class)
 
@@ -98,9 +96,18 @@ def new_figure(width: int, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
+def _settings(values: dict[Any, Any]) -> AbstractContextManager[None]:
+    # On import it tells of a cache of fonts that it builds, or that it has no place for.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    import matplotlib
+
+    return matplotlib.rc_context(values)
+
+
 def _style(colours: Palette) -> dict[Any, Any]:
     return {
         "font.size": _TEXT,
+        "text.parse_math": False,  # a dollar in a name is a dollar
         "axes.titlesize": _TEXT + 1,
         "axes.titleweight": "bold",
         "axes.titlelocation": "left",

@@ -65,7 +65,7 @@ def _row(
     samples = [value / divisor for value in view.samples(*key)]
     # Spread a little, always alike, so that equal samples do not hide each other.
     heights = [place + 0.16 * ((number * 7) % 5 - 2) / 2 for number in range(len(samples))]
-    axes.scatter(samples, heights, s=14, color=colour, alpha=0.28, linewidths=0)
+    axes.scatter(samples, heights, s=14, color=colour, alpha=0.38, linewidths=0)
     low, value, high = (x / divisor for x in (estimate.low, estimate.value, estimate.high))
     axes.plot([low, high], [place, place], color=colour, linewidth=3.5, solid_capstyle="round")
     axes.plot(value, place, "o", color=colour, markersize=8.5, mew=1.5, mec=colours["card"])

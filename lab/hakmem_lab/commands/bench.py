@@ -69,9 +69,7 @@ def bench_command(
     samples = interleave(tasks, runs, warmup, experiment.seed, err)
     checksums.judge(samples)
     view = report.View(report.document(experiment, samples))
-    tables.grid(out, view, "ns_per_op")
-    tables.ratios(out, view, registry.HAKMEM, "ns_per_op")
-    tables.grid(out, view, "peak_rss_bytes")
+    tables.suite(out, view)
     finish(view, samples, json, html)
 
 

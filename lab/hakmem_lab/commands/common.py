@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -12,11 +13,14 @@ import typer
 from rich.console import Console
 
 from hakmem_lab import pages, paths, report, tables
+from hakmem_lab.errors import LabError
 from hakmem_lab.measure import words_of
 from hakmem_lab.schedule import Samples
 
 # A file or a pipe has no width; a table in it should not be folded into 80 columns.
 WIDTH_OF_A_FILE = 190
+
+INTERRUPTED = 130  # as a shell says it of a program that Ctrl-C has ended
 
 
 def _console(stream: TextIO) -> Console:
@@ -85,10 +89,23 @@ def finish(
     """Says what is wrong, writes the files, and ends in 1 if a run failed."""
     tables.trouble(out, view)
     if json is not None:
-        report.write(json, view.content)
-        err.print(f"written: {json}", highlight=False)
+        _keep(json, view.content)
     if html is not None:
         pages.write(html, view)
         err.print(f"written: {html}", highlight=False)
+    if samples.interrupted:
+        raise typer.Exit(INTERRUPTED)
     if samples.failures:
         raise typer.Exit(1)
+
+
+def _keep(json: Path, content: report.Document) -> None:
+    """What has been measured is not lost when its file cannot be written: it goes elsewhere."""
+    try:
+        report.write(json, content)
+    except LabError:
+        elsewhere = Path(tempfile.mkdtemp(prefix="hakmem-")) / json.name
+        report.write(elsewhere, content)
+        err.print(f"the results were kept in {elsewhere}", highlight=False)
+        raise
+    err.print(f"written: {json}", highlight=False)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hakmem_lab import paths
@@ -105,6 +106,15 @@ def _installed(candidate: Peer, library: Path) -> Allocator:
 
 def system() -> Allocator:
     return Allocator(SYSTEM, None, platform.libc_ver()[1], "the system")
+
+
+def preloaded_system() -> Allocator:
+    """For programs that bring a malloc of their own: the C library put before it."""
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    library = re.search(r"(/\S+/libc(?:\.so\.6|-2\.\d+\.so))$", maps, re.MULTILINE)
+    if library is None:
+        raise MissingError("the C library of this system is not where it was looked for")
+    return replace(system(), library=Path(library[1]))
 
 
 def stub() -> Allocator:

@@ -1,0 +1,57 @@
+"""Average memory: of all processes, over time, and what short runs cannot have."""
+
+import os
+import sys
+
+import pytest
+
+from hakmem_lab import memory
+from hakmem_lab.measure import Command, run
+from support import SYSTEM
+
+MIB = 2.0**20
+
+
+def average_of(program: str) -> float:
+    return run(Command((sys.executable, "-c", program)), SYSTEM).metrics["avg_pss_bytes"]
+
+
+def test_the_mean_is_over_time_and_not_over_looks() -> None:
+    looks = [(1.0, 10.0), (1.1, 10.0), (1.2, 10.0), (5.2, 20.0)]
+    assert memory.average(looks, 0.0, 5.2) == pytest.approx((1.2 * 10 + 4 * 15) / 5.2)
+    assert memory.average([(1.0, 7.0)], 0.0, 2.0) == 7.0
+
+
+def test_the_share_of_time_that_memory_is_held_shows() -> None:
+    held = average_of("import time; data = bytearray(100 << 20); time.sleep(0.8)")
+    half = average_of(
+        "import time; data = bytearray(100 << 20); time.sleep(0.4); del data; time.sleep(0.6)"
+    )
+    assert held > 80 * MIB
+    assert 15 * MIB < half < 0.8 * held
+
+
+def test_memory_of_all_processes_counts() -> None:
+    child = "import time; data = bytearray(60 << 20); time.sleep(1)"
+    program = (
+        "import subprocess, sys\n"
+        f"running = [subprocess.Popen([sys.executable, '-c', {child!r}]) for _ in range(2)]\n"
+        "for each in running: each.wait()"
+    )
+    command = Command((sys.executable, "-c", program))
+    metrics = run(command, SYSTEM).metrics
+    assert metrics["avg_pss_bytes"] > 90 * MIB
+    assert metrics["peak_rss_bytes"] < 90 * MIB
+
+
+def test_a_run_that_is_too_short_has_no_average() -> None:
+    assert "avg_pss_bytes" not in run(Command(("true",)), SYSTEM).metrics
+    assert "avg_pss_bytes" not in run(Command(("sleep", "0.5"), watch=False), SYSTEM).metrics
+
+
+def test_figures_of_one_process() -> None:
+    peak, share = memory.peak_bytes(os.getpid()), memory.pss_bytes(os.getpid())
+    assert peak is not None and share is not None
+    assert 5 * MIB < share <= peak
+    assert memory.pss_bytes(2**22 + 1) is None
+    assert memory.peak_bytes(2**22 + 1) is None
