@@ -7,7 +7,7 @@ the whole run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from rich import box
@@ -134,10 +134,6 @@ def _epoch(phase: Phase, epoch: Epoch) -> Document:
 
 Rows = list[list[str]]
 
-STEADY_HEADER = (
-    "allocator", "memory", "over live", "memory drift", "per hour", "ns per op", "CPU", "CV",
-    "speed drift", "faults per op", "calls per op",
-)  # fmt: skip
 TAIL_HEADER = ("call", *histogram.PERCENTILES, "timed calls")
 
 
@@ -146,22 +142,27 @@ def steady_caption(soak: Soak, summaries: Summaries) -> str:
     return f"{epochs} epochs of {soak.plan.epoch_seconds:g} s, {soak.plan.threads} threads"
 
 
-def steady_rows(summaries: Summaries) -> Rows:
-    return [
-        [
-            name,
-            f"{summary.resident_bytes / 2**20:,.1f} MiB",
-            f"{summary.resident_bytes / summary.live_bytes:.3f}",
-            _drift(summary.resident_drift),
-            _per_hour(summary),
-            number(summary.ns_per_op),
-            number(summary.cpu_ns_per_op),
-            "–" if summary.ns_per_op_cv is None else f"{summary.ns_per_op_cv:.2f} %",
-            _drift(summary.ns_per_op_drift),
-            rate(summary.page_faults_per_op),
-            _calls(summary),
-        ]
-        for name, summary in summaries.items()
+def steady(summaries: Summaries) -> tuple[list[str], Rows]:
+    """The header and a row for each allocator; a column that says nothing is left out."""
+    columns: dict[str, Callable[[Summary], str]] = {
+        "memory": lambda each: f"{each.resident_bytes / 2**20:,.1f} MiB",
+        "over live": lambda each: f"{each.resident_bytes / each.live_bytes:.3f}",
+        "memory drift": lambda each: _drift(each.resident_drift),
+        "per hour": _per_hour,
+        "ns per op": lambda each: number(each.ns_per_op),
+        "CPU": lambda each: number(each.cpu_ns_per_op),
+        "CV": lambda each: "–" if each.ns_per_op_cv is None else f"{each.ns_per_op_cv:.2f} %",
+        "speed drift": lambda each: _drift(each.ns_per_op_drift),
+        "faults per op": lambda each: rate(each.page_faults_per_op),
+        "calls per op": _calls,
+    }
+    cells = {
+        title: [figure(summary) for summary in summaries.values()]
+        for title, figure in columns.items()
+    }
+    shown = {title: column for title, column in cells.items() if set(column) != {"–"}}
+    return ["allocator", *shown], [
+        list(row) for row in zip(summaries, *shown.values(), strict=True)
     ]
 
 
@@ -207,8 +208,7 @@ def calls_rows(summaries: Summaries) -> Rows:
 
 
 def tables(console: Console, soak: Soak, summaries: Summaries) -> None:
-    steady = f"Soak: {steady_caption(soak, summaries)}"
-    console.print(_table(steady, STEADY_HEADER, steady_rows(summaries)))
+    console.print(_table(f"Soak: {steady_caption(soak, summaries)}", *steady(summaries)))
     tail = "Latency of a call, over all measured epochs"
     console.print(_table(tail, TAIL_HEADER, tail_rows(summaries)))
     if calls_rows(summaries):
