@@ -24,6 +24,8 @@ From the bottom up:
     suites     the built-in benchmarks
     peers/     other allocators: where they come from, how they are installed
     machine_code/   what a library's code is, and what malloc and free execute (`hakmem audit`)
+    doctor/    what of this machine matters for memory, and what to type
+    soak/      long-lived heaps: drift, variation, tails, system calls
     commands/  one command a file: its options, and what it prints
     cli        puts the commands together
 """

@@ -16,9 +16,11 @@ from hakmem_lab.commands.bench import bench_command
 from hakmem_lab.commands.common import PASS_ON, err
 from hakmem_lab.commands.compare import compare_command
 from hakmem_lab.commands.demo import demo_command
+from hakmem_lab.commands.doctor import doctor_command
 from hakmem_lab.commands.peers import peers_app
 from hakmem_lab.commands.results import results_app
 from hakmem_lab.commands.run import run_command
+from hakmem_lab.commands.soak import soak_command
 from hakmem_lab.errors import LabError
 
 app = typer.Typer(
@@ -34,6 +36,8 @@ app.command("run", context_settings=PASS_ON)(run_command)
 app.command("compare", context_settings=PASS_ON)(compare_command)
 app.command("bench")(bench_command)
 app.command("audit")(audit_command)
+app.command("soak")(soak_command)
+app.command("doctor")(doctor_command)
 app.command("demo")(demo_command)
 app.add_typer(peers_app, name="peers")
 app.add_typer(results_app, name="results")

@@ -87,6 +87,7 @@ def preloadable(library: Path, directory: Path) -> str:
 
 
 def tail(stream: bytes) -> str:
+    """The last lines that a program wrote, for a message about its end."""
     lines = stream.decode(errors="replace").strip().splitlines()[-8:]
     return "".join(f"\n    {line}" for line in lines)
 
@@ -257,18 +258,21 @@ class Started:
 def _launcher(
     report: Path, command: Command, allocator: Allocator | None, directory: Path
 ) -> Sequence[str]:
-    preload = [] if allocator is None else [paths.tool("libwitness.so")]
-    if allocator is not None and allocator.library is not None:
-        preload.append(allocator.library)
-    return [
-        str(paths.tool("launch")),
-        str(report),
-        ":".join(preloadable(library, directory) for library in preload),
-        *command.words,
-    ]
+    preload = "" if allocator is None else preload_value(allocator, directory)
+    return [str(paths.tool("launch")), str(report), preload, *command.words]
+
+
+def preload_value(allocator: Allocator, directory: Path) -> str:
+    """LD_PRELOAD for a measured process: the witness, then the allocator if it is not the
+    system's. directory outlives the process."""
+    libraries = [paths.tool("libwitness.so")]
+    if allocator.library is not None:
+        libraries.append(allocator.library)
+    return ":".join(preloadable(library, directory) for library in libraries)
 
 
 def ending(status: int) -> str:
+    """How a program ended, from the launcher's report: an exit status, or -signal."""
     if status >= 0:
         return f"ended with status {status}"
     try:

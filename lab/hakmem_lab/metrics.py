@@ -21,6 +21,7 @@ class Metric:
 
 _ALL = (
     Metric("ns_per_op", "ns", "time per operation"),
+    Metric("cpu_ns_per_op", "ns", "CPU time per operation"),
     Metric("wall_s", "s", "time"),
     Metric("cpu_s", "s", "CPU time"),
     Metric("peak_rss_bytes", "bytes", "peak memory"),
@@ -30,6 +31,8 @@ _ALL = (
     Metric("syscalls", "calls", "system calls"),
     Metric("memory_syscalls", "calls", "memory system calls"),
     Metric("syscalls_per_op", "calls", "system calls per operation"),
+    Metric("page_faults_per_op", "faults", "page faults per operation"),
+    Metric("resident_bytes", "bytes", "resident memory"),
 )
 
 METRICS = {each.name: each for each in _ALL}

@@ -1,0 +1,39 @@
+/* An allocator with a planted fault, for the soak to find: glibc's malloc, in which
+ *   LEAK_EVERY=n   each thread forgets every n-th block that it is given back, and makes a
+ *                  system call there (getuid, which no malloc makes)
+ *   ABORT_AFTER=n  the n-th free of a thread ends the program
+ * chosen at compile time: measured programs get no variables. */
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef LEAK_EVERY
+#define LEAK_EVERY 0
+#endif
+#ifndef ABORT_AFTER
+#define ABORT_AFTER 0
+#endif
+
+void *__libc_malloc(size_t bytes);
+void __libc_free(void *block);
+
+static _Thread_local unsigned long frees;
+
+void *malloc(size_t bytes) { return __libc_malloc(bytes); }
+
+void free(void *block) {
+    if (block == NULL) {
+        return;
+    }
+    ++frees;
+    if (ABORT_AFTER != 0 && frees == ABORT_AFTER) {
+        abort();
+    }
+    if (LEAK_EVERY != 0 && frees % (LEAK_EVERY + !LEAK_EVERY) == 0) {
+        syscall(SYS_getuid);
+        return;
+    }
+    __libc_free(block);
+}
