@@ -22,7 +22,8 @@
 enum {
     FIRST_CAPACITY = SLOT_ARRAY_MIN - 1,
     FOREIGN_CAPACITY = 31,
-    FOREIGN_KIND = 2, /* arrays of 32 slots */
+    FOREIGN_KIND = 2,         /* arrays of 32 slots */
+    FOREIGN_BYTES = 4 * 1024, /* of a bin of foreign blocks */
     FLUSH_MAX = SLOT_ARRAY_MAX / 2,
     SWEEP_BINS = 16, /* looked at in one sweep */
     TICK_PERIOD = 4, /* slow calls between looks at the clock */
@@ -190,8 +191,12 @@ static unsigned own_capacity_max(unsigned class) {
     return capacity_max(class, options_profile()->cache_class_blocks - 1);
 }
 
-static bool fits_budget(const struct thread *thread, size_t more_bytes) {
-    return thread->limit_bytes + more_bytes <= registry_budget_bytes();
+/* Bytes that a thread's bins may still promise: own ones leave a quarter of the budget
+ * to foreign ones, whose blocks would otherwise go home one by one. */
+static size_t room(const struct thread *thread, bool is_own) {
+    size_t budget = registry_budget_bytes();
+    budget -= is_own ? budget / 4 : 0;
+    return thread->limit_bytes < budget ? budget - thread->limit_bytes : 0;
 }
 
 static void set_capacity(struct thread *thread, unsigned class, unsigned capacity) {
@@ -228,47 +233,49 @@ static void shrink_if_idle(struct thread *thread, unsigned class) {
         shrink(thread, class, info->capacity / 2);
 }
 
-/* Tries to bring the budget to where more_bytes fit. */
-static bool make_room(struct thread *thread, size_t more_bytes) {
-    for (unsigned i = 0; i < SWEEP_BINS && !fits_budget(thread, more_bytes); i++) {
-        thread->sweep = thread->sweep % (CLASS_COUNT - 1) + 1;
+/* Tries to make room for more_bytes of a class at the expense of idle bins of this and
+ * larger classes; returns what room there is then. Not of smaller ones: a large enough
+ * bin of a busy small class hardly ever misses, which looks like idleness, and a block
+ * of 64 KiB is not worth a thousand of 64 bytes. */
+static size_t make_room(struct thread *thread, unsigned class, size_t more_bytes) {
+    size_t there = room(thread, true);
+    for (unsigned i = 0; i < SWEEP_BINS && there < more_bytes; i++) {
+        bool is_in_range = thread->sweep >= class && thread->sweep < CLASS_COUNT - 1;
+        thread->sweep = is_in_range ? thread->sweep + 1 : class;
+        size_t before = thread->limit_bytes;
         shrink_if_idle(thread, thread->sweep);
+        there += before - thread->limit_bytes;
     }
-    return fits_budget(thread, more_bytes);
-}
-
-/* A first capacity that the budget allows; 0 if not even one block fits. */
-static unsigned first_capacity(struct thread *thread, unsigned class, unsigned wanted) {
-    unsigned capacity = wanted;
-    while (capacity != 0 && !make_room(thread, capacity * class_size(class)))
-        capacity /= 2;
-    return capacity;
+    return there;
 }
 
 /* A program that needs a large buffer once, of one class today and another
  * tomorrow, should not keep one block of each: so larger blocks go straight home,
  * and their pages to whatever class needs them next, until a class is seen to
- * come again. */
+ * come again. So does any class for a while after it found no room. */
 static bool is_worth_a_bin(struct bin_info *info, unsigned class) {
-    if (class_size(class) <= AT_ONCE_BYTES || info->early_misses >= EARLY_MISSES)
+    bool at_once = class_size(class) <= AT_ONCE_BYTES && !info->was_refused;
+    if (at_once || info->early_misses >= EARLY_MISSES)
         return true;
     info->early_misses++;
     return false;
 }
 
-/* Opens a bin if the class is worth one and the budget has room. */
+/* Opens a bin if the class is worth one, as large as the budget has room for. */
 static void open_own(struct thread *thread, unsigned class) {
-    if (!is_worth_a_bin(&thread->infos[class], class))
+    struct bin_info *info = &thread->infos[class];
+    if (!is_worth_a_bin(info, class))
         return;
-    unsigned wanted = hak_min((unsigned)FIRST_CAPACITY, own_capacity_max(class));
-    unsigned capacity = first_capacity(thread, class, wanted);
-    void **base = capacity == 0 ? NULL : slots_take(thread, 0);
-    if (base == NULL)
+    size_t wanted = hak_min((unsigned)FIRST_CAPACITY, own_capacity_max(class));
+    size_t fitting = make_room(thread, class, wanted * class_size(class)) / class_size(class);
+    void **base = fitting == 0 ? NULL : slots_take(thread, 0);
+    if (base == NULL) {
+        *info = (struct bin_info){.was_refused = true};
         return;
-    thread->infos[class] =
-        (struct bin_info){.base = base, .was_used = true, .was_used_lately = true};
+    }
+    *info = (struct bin_info){.base = base, .was_used = true, .was_used_lately = true};
     bin_set_top(&thread->own->bins[class], base);
-    set_capacity(thread, class, capacity);
+    set_capacity(thread, class, (unsigned)hak_min(wanted, fitting));
 }
 
 /* After a miss: doubles the bin if its class and the budget allow; halves it, in
@@ -277,13 +284,15 @@ static void adapt(struct thread *thread, unsigned class) {
     struct bin_info *info = &thread->infos[class];
     info->was_used = true;
     info->was_used_lately = true;
-    if (!fits_budget(thread, 0)) {
+    if (thread->limit_bytes > registry_budget_bytes()) {
         shrink(thread, class, info->capacity / 2);
         return;
     }
     unsigned capacity = hak_min(info->capacity * 2u + 1, own_capacity_max(class));
-    if (capacity <= info->capacity ||
-        !make_room(thread, (capacity - info->capacity) * class_size(class)))
+    if (capacity <= info->capacity)
+        return;
+    size_t more_bytes = (capacity - info->capacity) * class_size(class);
+    if (make_room(thread, class, more_bytes) < more_bytes)
         return;
     unsigned kind = array_kind(capacity + 1);
     if (kind > info->kind) {
@@ -385,11 +394,16 @@ static void give_own(struct thread *thread, unsigned class, void *block) {
     push(bin, block);
 }
 
-static unsigned foreign_capacity(unsigned class) { return capacity_max(class, FOREIGN_CAPACITY); }
+/* 0: blocks of this class go home one by one. */
+static unsigned foreign_capacity(unsigned class) {
+    return (unsigned)hak_min(FOREIGN_BYTES / class_size(class), (size_t)FOREIGN_CAPACITY);
+}
 
 static bool open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsigned class) {
     size_t bytes = foreign_capacity(class) * class_size(class);
-    void **base = make_room(thread, bytes) ? slots_take(thread, FOREIGN_KIND) : NULL;
+    if (bytes == 0 || room(thread, false) < bytes)
+        return false;
+    void **base = slots_take(thread, FOREIGN_KIND);
     if (base == NULL)
         return false;
     thread->foreign_rows |= (uint16_t)(1u << row);
@@ -412,7 +426,7 @@ static void give_foreign(struct thread *thread, unsigned row, unsigned class, vo
     if (bin_top(bin) != NULL && bin_top(bin) >= bin_limit(bin)) {
         flush_foreign(bin, class);
         bin_set_limit(bin, bin_top(bin) + foreign_capacity(class));
-        if (!fits_budget(thread, 0))
+        if (thread->limit_bytes > registry_budget_bytes())
             close_foreign(thread, bin, class);
     }
     if (bin_top(bin) == NULL && !open_foreign(thread, bin, row, class)) {

@@ -61,6 +61,7 @@ struct bin_info {
     bool was_used;        /* missed since the last sweep for room or look by time, */
     bool was_used_lately; /* since the last step of growth */
     uint8_t early_misses; /* while not open: blocks taken without a bin */
+    bool was_refused;     /* while not open: there was no room for it */
 };
 
 struct thread {

@@ -250,8 +250,7 @@ static void test_foreign_blocks_go_home(void **state) {
     struct thread *taker = registry_add();
     assert_int_not_equal(giver->shard, taker->shard);
     unsigned class = class_of(96);
-    size_t fits = options_profile()->cache_class_bytes / class_size(class);
-    unsigned capacity = (unsigned)hak_min(fits, (size_t)FOREIGN_MAX);
+    unsigned capacity = FOREIGN_MAX;
     /* So much of a slab that the taker's shard will not adopt it. */
     unsigned most = size_classes[class].capacity * 9u / 10;
     for (unsigned i = 0; i < most; i++)
@@ -274,6 +273,41 @@ static void test_foreign_blocks_go_home(void **state) {
     thread_end(giver);
     thread_end(taker);
     assert_all_accounted_for(NULL, 0);
+}
+
+/* Large ones go home one by one: a bin of one block saves nothing. */
+static void test_large_foreign_blocks(void **state) {
+    (void)state;
+    struct thread *giver = registry_add();
+    struct thread *taker = registry_add();
+    unsigned class = class_of(8192);
+    void *block = thread_malloc(giver, class);
+    uint64_t given = slab_stats(class).given;
+    thread_free(taker, block);
+    assert_int_equal(slab_stats(class).given, given + 1);
+    assert_int_equal(taker->foreign_rows, 0);
+    thread_end(giver);
+    thread_end(taker);
+}
+
+/* Bins of large blocks do not push out those of small ones, however little these miss. */
+static void test_small_bins_stay(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    unsigned small = class_of(64);
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = thread_malloc(thread, small);
+    for (int i = 0; i < BLOCKS; i++)
+        thread_free(thread, blocks[i]);
+    unsigned before = capacity_of(thread, small);
+    for (unsigned class = class_of(16384); class < CLASS_COUNT; ++class) {
+        for (int i = 0; i < 32; i++)
+            thread_free(thread, thread_malloc(thread, class));
+    }
+    assert_int_equal(capacity_of(thread, small), before);
+    assert_true(thread->limit_bytes <= registry_budget_bytes());
+    assert_thread_is_sound(thread);
+    thread_end(thread);
 }
 
 /* --- what modes rely on
@@ -369,6 +403,8 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_idle_bins_shrink),
         cmocka_unit_test(test_budget_follows_threads),
         cmocka_unit_test(test_foreign_blocks_go_home),
+        cmocka_unit_test(test_large_foreign_blocks),
+        cmocka_unit_test(test_small_bins_stay),
         cmocka_unit_test(test_closed_bin_opens_again),
         cmocka_unit_test(test_shared_row_is_closed),
         cmocka_unit_test(test_zeroed),

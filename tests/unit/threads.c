@@ -5,7 +5,11 @@
 #include "base/bits.h"
 #include "os/options.h"
 
-enum { MAP_BLOCKS = 1 << 26 /* 1 GiB of window in steps of 16 bytes */, FOREIGN_MAX = 31 };
+enum {
+    MAP_BLOCKS = 1 << 26 /* 1 GiB of window in steps of 16 bytes */,
+    FOREIGN_MAX = 31,
+    FOREIGN_BYTES = 4096
+};
 
 static uint64_t is_held[MAP_BLOCKS / WORD_BITS];
 static size_t held_by_class[CLASS_COUNT];
@@ -97,8 +101,7 @@ static size_t sound_foreign_bin(const struct bin *bin, unsigned class) {
         assert_null(bin_limit(bin));
         return 0;
     }
-    size_t fits = options_profile()->cache_class_bytes / class_size(class);
-    size_t capacity = hak_clamp(fits, (size_t)1, (size_t)FOREIGN_MAX);
+    size_t capacity = hak_min(FOREIGN_BYTES / class_size(class), (size_t)FOREIGN_MAX);
     assert_in_range(foreign_count(bin), 0, capacity);
     assert_ptr_equal(bin_top(bin) - foreign_count(bin) + capacity, bin_limit(bin));
     return capacity * class_size(class);
