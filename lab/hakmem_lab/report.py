@@ -31,6 +31,14 @@ UNITS = {
     "cpu_s": "s",
     "peak_rss_bytes": "bytes",
     "page_faults": "faults",
+    # What drivers of the memory suite say beside that; bench/support/memory.h has the how.
+    "average_rss_bytes": "bytes",
+    "rss_after_100ms_bytes": "bytes",
+    "rss_after_bytes": "bytes",
+    "rss_after_2s_bytes": "bytes",
+    "private_bytes": "bytes",
+    "thread_bytes": "bytes",
+    "fragmentation": "ratio",
 }
 
 Document = dict[str, Any]
@@ -157,6 +165,12 @@ class View:
     def benchmarks(self) -> list[str]:
         """In the order of first appearance; see suites.in_order for that of a suite."""
         return list(dict.fromkeys(row["benchmark"] for row in self.content["results"]))
+
+    def with_metric(self, metric: str, among: Sequence[str] | None = None) -> list[str]:
+        """The benchmarks that have it under any allocator."""
+        have = {benchmark for benchmark, _, known in self._results if known == metric}
+        names = self.benchmarks() if among is None else among
+        return [name for name in names if name in have]
 
     def allocators(self) -> list[str]:
         """Those with results, in the order of the experiment."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hakmem_lab import paths
 from hakmem_lab.errors import LabError, RunError
 from hakmem_lab.measure import Allocator, Command, Run
+from hakmem_lab.report import UNITS
 from hakmem_lab.schedule import Samples
 
 STUB = "stub"
@@ -56,19 +57,83 @@ SUITES: dict[str, tuple[Benchmark, ...]] = {
         Benchmark("calloc_large", "calloc_large", stub=False),
         Benchmark("aligned_mixed", "aligned_mixed"),
     ),
+    # The numbers are those of threads: two, one for each processor of a small machine, if none.
+    "threads": (
+        Benchmark("larson", "larson", ("2",), stub=False),
+        Benchmark("larson_16", "larson", ("16",), stub=False),
+        Benchmark("producer_consumer", "producer_consumer", ("1",), stub=False),
+        Benchmark("producer_consumer_16", "producer_consumer", ("8",), stub=False),
+        Benchmark("false_sharing", "false_sharing", ("fresh", "2"), stub=False),
+        Benchmark("false_sharing_handed", "false_sharing", ("handed", "2"), stub=False),
+        Benchmark("churn_threads", "churn_threads", stub=False),
+        Benchmark("idle_threads", "idle_threads", ("1000",), stub=False),
+        Benchmark("stress_mixed", "stress_mixed", stub=False),
+        Benchmark("pair_64_2", "pair_threads", ("64", "2"), stub=False),
+        Benchmark("pair_65536_2", "pair_threads", ("65536", "2"), stub=False),
+    ),
+    "memory": (
+        Benchmark("fragment", "fragment", stub=False),
+        Benchmark("phases", "phases", ("idle",), stub=False),
+        Benchmark("phases_trickle", "phases", ("trickle",), stub=False),
+        Benchmark("many_threads_rss", "many_threads_rss", ("1000",), stub=False),
+        Benchmark("startup", "startup", stub=False),
+    ),
 }
+
+
+# The metrics that a suite's tables show; the first is the one that ratios are made of.
+METRICS: dict[str, tuple[str, ...]] = {
+    "micro": ("ns_per_op", "peak_rss_bytes"),
+    "threads": ("ns_per_op", "peak_rss_bytes", "thread_bytes"),
+    "memory": (
+        "peak_rss_bytes",
+        "average_rss_bytes",
+        "rss_after_100ms_bytes",
+        "rss_after_bytes",
+        "rss_after_2s_bytes",
+        "fragmentation",
+        "thread_bytes",
+        "private_bytes",
+        "ns_per_op",
+    ),
+}
+
+ALL = "all"
+
+
+def choose(suite: str | None, only: Sequence[str]) -> dict[str, list[Benchmark]]:
+    """The benchmarks to run, by suite. Names without a suite are looked for in every one."""
+    suite = suite or (ALL if only else "micro")
+    if suite != ALL:
+        return {suite: select(suite, only)}
+    unknown = set(only) - {benchmark.name for suite in SUITES.values() for benchmark in suite}
+    if unknown:
+        raise LabError(
+            f"there is no benchmark {', '.join(sorted(unknown))}; the suites have: "
+            + "; ".join(f"{name}: {', '.join(_names(name))}" for name in SUITES)
+        )
+    chosen = {
+        name: [benchmark for benchmark in suite if not only or benchmark.name in only]
+        for name, suite in SUITES.items()
+    }
+    return {name: benchmarks for name, benchmarks in chosen.items() if benchmarks}
+
+
+def _names(suite: str) -> list[str]:
+    return [benchmark.name for benchmark in SUITES[suite]]
 
 
 def select(suite: str, only: Sequence[str]) -> list[Benchmark]:
     """The benchmarks of a suite, or those of it that are named."""
-    benchmarks = SUITES[suite]
-    known = [benchmark.name for benchmark in benchmarks]
+    if suite not in SUITES:
+        raise LabError(f"there is no suite '{suite}'; there are: {', '.join([*SUITES, ALL])}")
+    known = _names(suite)
     unknown = [name for name in only if name not in known]
     if unknown:
         raise LabError(
             f"suite {suite} has no benchmark {', '.join(unknown)}; it has: {', '.join(known)}"
         )
-    return [benchmark for benchmark in benchmarks if not only or benchmark.name in only]
+    return [benchmark for benchmark in SUITES[suite] if not only or benchmark.name in only]
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -107,16 +172,25 @@ class Checksums:
                     )
 
 
+# What a driver's line has beside metrics.
+_FACTS = ("benchmark", "ops", "seconds", "checksum")
+
+
 def driver_metrics(
     benchmark: Benchmark, allocator: Allocator, run: Run, checksums: Checksums
 ) -> dict[str, float]:
     """The launcher's metrics, and the driver's own where they are nearer to the point."""
     try:
-        line = json.loads(run.stdout)
-        own = {name: float(line[name]) for name in ("ns_per_op", "peak_rss_bytes")}
+        line = dict(json.loads(run.stdout))
         name, checksum = line["benchmark"], line["checksum"]
+        own = {key: float(value) for key, value in line.items() if key not in _FACTS}
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"the driver printed no result: {error!r}") from None
+    for metric in own:
+        if metric not in UNITS:
+            raise RunError(f"the driver of {benchmark.name} reports '{metric}', which has no unit")
+    if not {"ns_per_op", "peak_rss_bytes"} <= set(own):
+        raise RunError(f"the driver of {benchmark.name} reports no time, or no peak memory")
     if name != benchmark.name:
         raise RunError(f"the driver of {benchmark.name} reports itself as {name}")
     checksums.add(benchmark.name, allocator.name, checksum)

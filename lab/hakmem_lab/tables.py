@@ -19,13 +19,37 @@ TITLES = {
     "cpu_s": "CPU time",
     "peak_rss_bytes": "peak memory",
     "page_faults": "page faults",
+    "average_rss_bytes": "average resident memory",
+    "rss_after_100ms_bytes": "resident 0.1 s after",
+    "rss_after_bytes": "resident after the work",
+    "rss_after_2s_bytes": "resident 2 s after",
+    "private_bytes": "memory of one more process",
+    "thread_bytes": "memory of one more thread",
+    "fragmentation": "resident over live memory",
 }
+
+# What a column of figures is in, and what a value is multiplied with to be shown so.
+_SHOWN = {"ns": ("ns", 1.0), "s": ("ms", 1e3), "bytes": ("MiB", 2.0**-20)}
+_SMALL = {"thread_bytes", "private_bytes"}
+
+
+def shown(metric: str) -> tuple[str, float]:
+    if metric in _SMALL:
+        return "KiB", 2.0**-10
+    return _SHOWN.get(UNITS[metric], ("", 1.0))
+
+
+def heading(metric: str) -> str:
+    """What a table of this metric is about: "peak memory in MiB"."""
+    unit, _ = shown(metric)
+    return f"{TITLES[metric]} in {unit}" if unit else TITLES[metric]
 
 
 def figure(value: float, metric: str) -> str:
     """Three digits that matter, in the unit that people expect."""
-    if metric == "peak_rss_bytes":
-        return f"{value / 2**20:,.1f} MiB"
+    if UNITS[metric] == "bytes":
+        unit, factor = shown(metric)
+        return f"{value * factor:,.1f} {unit}"
     if metric == "page_faults":
         return f"{value:,.0f}"
     if UNITS[metric] == "s":
@@ -114,14 +138,23 @@ def _change(ratio: stats.Estimate, better: str, worse: str, equal: str) -> str:
     return f"{abs(ratio.value - 1) * 100:.1f} % {word} ({ends[0]:.1f}–{ends[1]:.1f} %)"
 
 
-def grid(console: Console, view: View, metric: str) -> None:
-    """Many benchmarks: a row for each, a column for each allocator."""
+def grid(
+    console: Console, view: View, metric: str, benchmarks: Sequence[str] | None = None
+) -> None:
+    """Many benchmarks: a row for each that has the metric, a column for each allocator."""
+    rows = view.with_metric(metric, benchmarks)
+    if not rows:
+        return
     allocators = view.allocators()
-    unit = {"ns_per_op": " in ns", "peak_rss_bytes": " in MiB"}.get(metric, "")
-    table = _table(f"{TITLES[metric].capitalize()}{unit}", "benchmark", allocators)
-    for benchmark in in_order(view.benchmarks()):
+    table = _table(_capital(heading(metric)), "benchmark", allocators)
+    for benchmark in in_order(rows):
         table.add_row(benchmark, *grid_cells(view, benchmark, allocators, metric, "bold"))
     console.print(table)
+
+
+def _capital(text: str) -> str:
+    """Only the first letter: the rest may hold names of units."""
+    return text[:1].upper() + text[1:]
 
 
 def grid_cells(
@@ -134,6 +167,7 @@ def grid_cells(
         for allocator, estimate in zip(allocators, estimates, strict=True)
         if estimate is not None
     }
+    _, factor = shown(metric)
     lowest = min((value for name, value in values.items() if name != STUB), default=None)
     cells = []
     for allocator in allocators:
@@ -141,30 +175,37 @@ def grid_cells(
         if value is None:
             cells.append("–")
             continue
-        text = number(value / 2**20 if metric == "peak_rss_bytes" else value)
+        text = number(value * factor)
         if value == lowest and allocator != STUB:
             text = f"**{text}**" if best == "markdown" else f"[bold]{text}[/bold]"
         cells.append(text)
     return cells
 
 
-def ratios(console: Console, view: View, subject: str, metric: str) -> None:
+def ratios(
+    console: Console,
+    view: View,
+    subject: str,
+    metric: str,
+    benchmarks: Sequence[str] | None = None,
+) -> None:
     """The subject over each other allocator: below 1 is better, green when it is sure."""
+    rows = view.with_metric(metric, benchmarks)
     others = [name for name in view.allocators() if name != subject]
-    if not others or subject not in view.allocators():
+    if not rows or not others or subject not in view.allocators():
         return
-    title = f"{TITLES[metric].capitalize()}: {subject} over the others (95 % interval)"
+    title = f"{_capital(TITLES[metric])}: {subject} over the others (95 % interval)"
     table = _table(title, "benchmark", others)
-    for benchmark in in_order(view.benchmarks()):
+    for benchmark in in_order(rows):
         cells = [judged(view.ratio(benchmark, other, metric)) for other in others]
         table.add_row(benchmark, *cells)
     table.add_section()
-    table.add_row("geometric mean", *(_mean(view, other, metric) for other in others))
+    table.add_row("geometric mean", *(_mean(view, other, metric, rows) for other in others))
     console.print(table)
 
 
-def _mean(view: View, other: str, metric: str) -> str:
-    found = [view.ratio(benchmark, other, metric) for benchmark in view.benchmarks()]
+def _mean(view: View, other: str, metric: str, benchmarks: Sequence[str]) -> str:
+    found = [view.ratio(benchmark, other, metric) for benchmark in benchmarks]
     values = [estimate.value for estimate in found if estimate is not None]
     return f"{stats.geometric_mean(values):.3f}" if values else "–"
 

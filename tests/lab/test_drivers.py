@@ -1,17 +1,16 @@
 """The drivers: the agreed names, one line of JSON, and a checksum that no allocator changes."""
 
-import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from hakmem_lab import suites
+from hakmem_lab import report, suites, tables
 from hakmem_lab.errors import LabError, RunError
 from hakmem_lab.measure import Allocator, Run
 from hakmem_lab.suites import SUITES, Benchmark, Checksums
-from support import BUILD, LIBRARY, samples_of
+from support import BUILD, LIBRARY, run_driver, samples_of
 
 NAMES = """
     pair_16 pair_64 pair_256 pair_1024 pair_8192 pair_65536 pair_1048576
@@ -23,17 +22,7 @@ STUB = BUILD / "bench" / "libstub.so"
 
 
 def drive(benchmark: Benchmark, library: Path | None) -> dict[str, object]:
-    environment = {"LD_PRELOAD": str(library)} if library else {}
-    words: list[str | Path] = [BUILD / "bench" / benchmark.driver, *benchmark.arguments]
-    done = subprocess.run(
-        words, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert done.stdout.count("\n") == 1
-    line = json.loads(done.stdout)
-    assert isinstance(line, dict)
-    return line
+    return run_driver(benchmark.driver, *benchmark.arguments, library=library)
 
 
 def test_the_micro_suite_has_the_agreed_names() -> None:
@@ -105,6 +94,12 @@ def test_a_driver_that_prints_no_result_fails(stdout: bytes) -> None:
         suites.driver_metrics(SUITES["micro"][0], Allocator("a", None), run, Checksums())
 
 
+def test_a_metric_without_a_unit_fails() -> None:
+    line = b'{"benchmark": "pair_16", "ns_per_op": 1, "peak_rss_bytes": 1, "checksum": "0", "x": 1}'
+    with pytest.raises(RunError, match="reports 'x'"):
+        suites.driver_metrics(SUITES["micro"][0], Allocator("a", None), Run({}, line), Checksums())
+
+
 def test_only_what_the_suite_has_can_be_chosen() -> None:
     assert [each.name for each in suites.select("micro", ["bulk_fifo", "pair_16"])] == [
         "pair_16",
@@ -112,3 +107,24 @@ def test_only_what_the_suite_has_can_be_chosen() -> None:
     ]
     with pytest.raises(LabError, match=r"no benchmark pair_17; it has: pair_16"):
         suites.select("micro", ["pair_17"])
+
+
+def test_names_without_a_suite_are_looked_for_in_all() -> None:
+    chosen = suites.choose(None, ["startup", "pair_16", "larson"])
+    assert {suite: [each.name for each in members] for suite, members in chosen.items()} == {
+        "micro": ["pair_16"],
+        "threads": ["larson"],
+        "memory": ["startup"],
+    }
+    assert list(suites.choose(None, [])) == ["micro"]
+    assert list(suites.choose("all", [])) == list(SUITES)
+    with pytest.raises(LabError, match="no benchmark lason; the suites have: micro: pair_16"):
+        suites.choose(None, ["lason"])
+    with pytest.raises(LabError, match="no suite 'macro'; there are: micro"):
+        suites.choose("macro", [])
+
+
+def test_every_suite_says_what_its_tables_show() -> None:
+    assert list(suites.METRICS) == list(SUITES)
+    for metrics in suites.METRICS.values():
+        assert set(metrics) <= set(report.UNITS) & set(tables.TITLES)

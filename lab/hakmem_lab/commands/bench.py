@@ -22,7 +22,6 @@ from hakmem_lab.commands.common import (
     seed_of,
     typed,
 )
-from hakmem_lab.errors import LabError
 from hakmem_lab.measure import Allocator, run
 from hakmem_lab.options import allocator_options
 from hakmem_lab.peers import registry
@@ -30,9 +29,12 @@ from hakmem_lab.schedule import Metrics, Task, interleave
 
 
 def bench_command(
-    suite: Annotated[str, typer.Option(help=f"One of: {', '.join(suites.SUITES)}.")] = "micro",
+    suite: Annotated[
+        str | None,
+        typer.Option(help=f"One of: {', '.join([*suites.SUITES, suites.ALL])}; default: micro."),
+    ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME...", help="Only these of the suite.")
+        list[str] | None, typer.Option(metavar="NAME...", help="Only these, of whatever suite.")
     ] = None,
     peers: PeersOption = None,
     runs: RunsOption = 10,
@@ -44,12 +46,11 @@ def bench_command(
     more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
 ) -> None:
     """Run the built-in workloads under each allocator, interleaved."""
-    if suite not in suites.SUITES:
-        raise LabError(f"there is no suite '{suite}'; there are: {', '.join(suites.SUITES)}")
     named = [name for item in [*(only or []), *(more or [])] for name in names_of(item) or []]
-    benchmarks = suites.select(suite, named)
+    chosen = suites.choose(suite, named)
+    benchmarks = [benchmark for members in chosen.values() for benchmark in members]
     allocators, missing = registry.choose(names_of(peers))
-    if peers is None:
+    if peers is None and any(benchmark.fits(suites.STUB) for benchmark in benchmarks):
         allocators.insert(0, registry.stub())
     allocators.insert(0, registry.hakmem(allocator_options(profile, settings or [])))
     checksums = suites.Checksums()
@@ -65,10 +66,17 @@ def bench_command(
     samples = interleave(tasks, runs, warmup, experiment.seed, err)
     checksums.judge(samples)
     view = report.View(report.document(experiment, samples))
-    tables.grid(out, view, "ns_per_op")
-    tables.ratios(out, view, registry.HAKMEM, "ns_per_op")
-    tables.grid(out, view, "peak_rss_bytes")
+    for name, members in chosen.items():
+        _print_suite(view, name, [benchmark.name for benchmark in members])
     finish(view, samples, json)
+
+
+def _print_suite(view: report.View, suite: str, benchmarks: list[str]) -> None:
+    out.rule(f"suite {suite}", align="left")
+    for number, metric in enumerate(suites.METRICS[suite]):
+        tables.grid(out, view, metric, benchmarks)
+        if number == 0:
+            tables.ratios(out, view, registry.HAKMEM, metric, benchmarks)
 
 
 def _bench_task(
