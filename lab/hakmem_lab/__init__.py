@@ -11,6 +11,7 @@ From the bottom up:
     stats      medians, confidence intervals, ratios
     report     results as JSON (the schema that others read)
     tables     results for people
+    programs/  the suite programs: real programs at real work, and their inputs
     suites     the built-in benchmarks
     peers/     other allocators: where they come from, how they are installed
     commands/  one command a file: its options, and what it prints

@@ -49,6 +49,8 @@ class Command:
     directory: Path | None = None
     stdin: bytes = b""
     watch: bool = True  # look at its children while it runs
+    # It is linked with an allocator of its own, which would stand in for the system's.
+    brings_malloc: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,13 +125,14 @@ def _run_in(directory: Path, command: Command, allocator: Allocator) -> Run:
     witness = directory / "witness"
     witness.touch()
     witness.chmod(0o666)  # the program may change its user
-    preload = [paths.tool("libwitness.so")]
-    if allocator.library is not None:
-        preload.append(allocator.library)
+    library = allocator.library
+    if library is None and command.brings_malloc:
+        library = paths.system_libc()
+    preload = [paths.tool("libwitness.so"), *([library] if library is not None else [])]
     words = [
         str(paths.tool("launch")),
         str(report),
-        ":".join(_preloadable(library, directory) for library in preload),
+        ":".join(_preloadable(each, directory) for each in preload),
         *command.words,
     ]
     process = subprocess.Popen(
@@ -141,7 +144,7 @@ def _run_in(directory: Path, command: Command, allocator: Allocator) -> Run:
         cwd=command.directory,
         start_new_session=True,
     )
-    watch = proof.Watch(process.pid, allocator.library)
+    watch = proof.Watch(process.pid, library)
     if command.watch:
         watch.start()
     try:
@@ -152,7 +155,7 @@ def _run_in(directory: Path, command: Command, allocator: Allocator) -> Run:
         raise RunError(f"'{command.words[0]}' could not be started:{_tail(stderr)}")
     facts = json.loads(report.read_text(encoding="utf-8"))
     # Mapping is judged first: a program without its library may fail for that very reason.
-    _prove(facts, witness, watch, allocator)
+    _prove(facts, witness, watch, allocator.name)
     if facts["status"] != 0:
         raise RunError(
             f"'{command.words[0]}' {_ending(facts['status'])}{_tail(stderr) or _tail(stdout)}"
@@ -160,18 +163,16 @@ def _run_in(directory: Path, command: Command, allocator: Allocator) -> Run:
     return Run(_metrics(facts), stdout)
 
 
-def _prove(
-    facts: Mapping[str, int], witness: Path, watch: proof.Watch, allocator: Allocator
-) -> None:
+def _prove(facts: Mapping[str, int], witness: Path, watch: proof.Watch, allocator: str) -> None:
     proof.check(
         proof.parse_testimonies(witness.read_text(encoding="utf-8", errors="replace")),
-        allocator.name,
-        allocator.library,
+        allocator,
+        watch.library,
         facts["pid"],
         str(facts["command"]),
         watch.mapped,
     )
-    watch.check(allocator.name)
+    watch.check(allocator)
 
 
 def _ending(status: int) -> str:

@@ -49,6 +49,15 @@ def library() -> Path:
     raise MissingError(f"the library is not there: {where} ({advice})")
 
 
+def system_libc() -> Path:
+    """The C library that this process runs with: the system's malloc is in it."""
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        name = line.split(maxsplit=5)[-1]
+        if Path(name).name.startswith(("libc.so", "ld-musl")):
+            return Path(name)
+    raise MissingError("the C library of this process cannot be found")
+
+
 def version(library_path: Path) -> str:
     """What HAKMEM's header says, with the commit in a checkout; "" for a library from elsewhere."""
     if os.environ.get("HAKMEM_LIBRARY"):

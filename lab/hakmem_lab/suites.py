@@ -1,6 +1,8 @@
-"""The built-in benchmarks: names, the drivers behind them, and which allocators fit.
+"""The built-in benchmarks: names, what is behind them, and which allocators fit.
 
-A driver (bench/*.c) prints one line of JSON; its checksum must be the same under every allocator.
+Behind a benchmark is a driver (bench/*.c), which prints one line of JSON, or a program of the
+system (programs/). Either has a command, and reads metrics and a checksum out of a run of it; the
+checksum must be the same under every allocator.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hakmem_lab import paths
-from hakmem_lab.errors import LabError, RunError
+from hakmem_lab.errors import LabError, MissingError, RunError
 from hakmem_lab.measure import Allocator, Command, Run
+from hakmem_lab.programs.catalogue import PROGRAMS
+from hakmem_lab.programs.program import Program
 from hakmem_lab.report import UNITS
 from hakmem_lab.schedule import Samples
 
@@ -36,48 +40,81 @@ class Benchmark:
     def fits(self, allocator: str) -> bool:
         return self.stub or allocator != STUB
 
+    def missing(self) -> str | None:
+        return None  # paths.tool builds the drivers
+
+    def make_ready(self) -> None:
+        self.command()
+
+    def read(self, run: Run) -> tuple[dict[str, float], str]:
+        """The launcher's metrics, the driver's own where they are nearer to the point; checksum."""
+        try:
+            line = dict(json.loads(run.stdout))
+            name, checksum = line["benchmark"], line["checksum"]
+            own = {key: float(value) for key, value in line.items() if key not in _FACTS}
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(f"the driver printed no result: {error!r}") from None
+        for metric in own:
+            if metric not in UNITS:
+                raise RunError(f"the driver of {self.name} reports '{metric}', which has no unit")
+        if not {"ns_per_op", "peak_rss_bytes"} <= set(own):
+            raise RunError(f"the driver of {self.name} reports no time, or no peak memory")
+        if name != self.name:
+            raise RunError(f"the driver of {self.name} reports itself as {name}")
+        return {**run.metrics, **own}, checksum
+
+
+# What a driver's line has beside metrics.
+_FACTS = ("benchmark", "ops", "seconds", "checksum")
+
+AnyBenchmark = Benchmark | Program
+
 
 _PAIR_SIZES = (16, 64, 256, 1024, 8192, 65536, 1048576)
 _CACHED_SLOTS = (256, 400, 4096)
 _LARGE_SLOTS = (65536, 1000000)
 
-SUITES: dict[str, tuple[Benchmark, ...]] = {
-    "micro": (
-        *(Benchmark(f"pair_{size}", "pair", (str(size),)) for size in _PAIR_SIZES),
-        *(Benchmark(f"random_mixed_{n}", "random_mixed", (str(n),)) for n in _CACHED_SLOTS),
-        *(
-            Benchmark(f"random_mixed_{n}", "random_mixed", (str(n),), stub=False)
-            for n in _LARGE_SLOTS
-        ),
-        Benchmark("bulk_fifo", "bulk_fifo", stub=False),
-        Benchmark("bulk_lifo", "bulk_lifo", stub=False),
-        Benchmark("bulk_random", "bulk_random", stub=False),
-        Benchmark("mid_mixed", "mid_mixed"),
-        Benchmark("realloc_grow", "realloc_grow", stub=False),
-        Benchmark("calloc_large", "calloc_large", stub=False),
-        Benchmark("aligned_mixed", "aligned_mixed"),
-    ),
-    # The numbers are those of threads: two, one for each processor of a small machine, if none.
-    "threads": (
-        Benchmark("larson", "larson", ("2",), stub=False),
-        Benchmark("larson_16", "larson", ("16",), stub=False),
-        Benchmark("producer_consumer", "producer_consumer", ("1",), stub=False),
-        Benchmark("producer_consumer_16", "producer_consumer", ("8",), stub=False),
-        Benchmark("false_sharing", "false_sharing", ("fresh", "2"), stub=False),
-        Benchmark("false_sharing_handed", "false_sharing", ("handed", "2"), stub=False),
-        Benchmark("churn_threads", "churn_threads", stub=False),
-        Benchmark("idle_threads", "idle_threads", ("1000",), stub=False),
-        Benchmark("stress_mixed", "stress_mixed", stub=False),
-        Benchmark("pair_64_2", "pair_threads", ("64", "2"), stub=False),
-        Benchmark("pair_65536_2", "pair_threads", ("65536", "2"), stub=False),
-    ),
-    "memory": (
-        Benchmark("fragment", "fragment", stub=False),
-        Benchmark("phases", "phases", ("idle",), stub=False),
-        Benchmark("phases_trickle", "phases", ("trickle",), stub=False),
-        Benchmark("many_threads_rss", "many_threads_rss", ("1000",), stub=False),
-        Benchmark("startup", "startup", stub=False),
-    ),
+MICRO = (
+    *(Benchmark(f"pair_{size}", "pair", (str(size),)) for size in _PAIR_SIZES),
+    *(Benchmark(f"random_mixed_{n}", "random_mixed", (str(n),)) for n in _CACHED_SLOTS),
+    *(Benchmark(f"random_mixed_{n}", "random_mixed", (str(n),), stub=False) for n in _LARGE_SLOTS),
+    Benchmark("bulk_fifo", "bulk_fifo", stub=False),
+    Benchmark("bulk_lifo", "bulk_lifo", stub=False),
+    Benchmark("bulk_random", "bulk_random", stub=False),
+    Benchmark("mid_mixed", "mid_mixed"),
+    Benchmark("realloc_grow", "realloc_grow", stub=False),
+    Benchmark("calloc_large", "calloc_large", stub=False),
+    Benchmark("aligned_mixed", "aligned_mixed"),
+)
+
+# The numbers are those of threads: two, one for each processor of a small machine, if none.
+THREADS = (
+    Benchmark("larson", "larson", ("2",), stub=False),
+    Benchmark("larson_16", "larson", ("16",), stub=False),
+    Benchmark("producer_consumer", "producer_consumer", ("1",), stub=False),
+    Benchmark("producer_consumer_16", "producer_consumer", ("8",), stub=False),
+    Benchmark("false_sharing", "false_sharing", ("fresh", "2"), stub=False),
+    Benchmark("false_sharing_handed", "false_sharing", ("handed", "2"), stub=False),
+    Benchmark("churn_threads", "churn_threads", stub=False),
+    Benchmark("idle_threads", "idle_threads", ("1000",), stub=False),
+    Benchmark("stress_mixed", "stress_mixed", stub=False),
+    Benchmark("pair_64_2", "pair_threads", ("64", "2"), stub=False),
+    Benchmark("pair_65536_2", "pair_threads", ("65536", "2"), stub=False),
+)
+
+MEMORY = (
+    Benchmark("fragment", "fragment", stub=False),
+    Benchmark("phases", "phases", ("idle",), stub=False),
+    Benchmark("phases_trickle", "phases", ("trickle",), stub=False),
+    Benchmark("many_threads_rss", "many_threads_rss", ("1000",), stub=False),
+    Benchmark("startup", "startup", stub=False),
+)
+
+SUITES: dict[str, tuple[AnyBenchmark, ...]] = {
+    "micro": MICRO,
+    "threads": THREADS,
+    "memory": MEMORY,
+    "programs": PROGRAMS,
 }
 
 
@@ -96,12 +133,13 @@ METRICS: dict[str, tuple[str, ...]] = {
         "private_bytes",
         "ns_per_op",
     ),
+    "programs": ("wall_s", "cpu_s", "peak_rss_bytes", "page_faults"),
 }
 
 ALL = "all"
 
 
-def choose(suite: str | None, only: Sequence[str]) -> dict[str, list[Benchmark]]:
+def choose(suite: str | None, only: Sequence[str]) -> dict[str, list[AnyBenchmark]]:
     """The benchmarks to run, by suite. Names without a suite are looked for in every one."""
     suite = suite or (ALL if only else "micro")
     if suite != ALL:
@@ -119,11 +157,31 @@ def choose(suite: str | None, only: Sequence[str]) -> dict[str, list[Benchmark]]
     return {name: benchmarks for name, benchmarks in chosen.items() if benchmarks}
 
 
+def present(
+    chosen: dict[str, list[AnyBenchmark]], named: bool
+) -> tuple[dict[str, list[AnyBenchmark]], dict[str, str]]:
+    """Those of them that can be run here; and the missing, with the reason.
+
+    A benchmark that was asked for by name and is not here is an error, as with a peer."""
+    found: dict[str, list[AnyBenchmark]] = {}
+    missing: dict[str, str] = {}
+    for suite, benchmarks in chosen.items():
+        for benchmark in benchmarks:
+            reason = benchmark.missing()
+            if reason is None:
+                found.setdefault(suite, []).append(benchmark)
+            else:
+                missing[benchmark.name] = reason
+    if missing and (named or not found):
+        raise MissingError("; ".join(f"{name}: {reason}" for name, reason in missing.items()))
+    return found, missing
+
+
 def _names(suite: str) -> list[str]:
     return [benchmark.name for benchmark in SUITES[suite]]
 
 
-def select(suite: str, only: Sequence[str]) -> list[Benchmark]:
+def select(suite: str, only: Sequence[str]) -> list[AnyBenchmark]:
     """The benchmarks of a suite, or those of it that are named."""
     if suite not in SUITES:
         raise LabError(f"there is no suite '{suite}'; there are: {', '.join([*SUITES, ALL])}")
@@ -145,7 +203,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 class Checksums:
-    """What the drivers summed up, which must be the same under every allocator."""
+    """What the benchmarks computed, which must be the same under every allocator."""
 
     def __init__(self) -> None:
         self._seen: dict[str, dict[str, str]] = {}
@@ -156,7 +214,8 @@ class Checksums:
         first = self._seen.setdefault(benchmark, {}).setdefault(allocator, checksum)
         if checksum != first:
             raise RunError(
-                f"the checksum was {first} and is now {checksum}: contents of blocks were lost"
+                f"the checksum was {first} and is now {checksum}: contents of blocks were lost, "
+                "or the program's output is not the same each time"
             )
 
     def judge(self, samples: Samples) -> None:
@@ -172,26 +231,10 @@ class Checksums:
                     )
 
 
-# What a driver's line has beside metrics.
-_FACTS = ("benchmark", "ops", "seconds", "checksum")
-
-
 def driver_metrics(
-    benchmark: Benchmark, allocator: Allocator, run: Run, checksums: Checksums
+    benchmark: AnyBenchmark, allocator: Allocator, run: Run, checksums: Checksums
 ) -> dict[str, float]:
-    """The launcher's metrics, and the driver's own where they are nearer to the point."""
-    try:
-        line = dict(json.loads(run.stdout))
-        name, checksum = line["benchmark"], line["checksum"]
-        own = {key: float(value) for key, value in line.items() if key not in _FACTS}
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"the driver printed no result: {error!r}") from None
-    for metric in own:
-        if metric not in UNITS:
-            raise RunError(f"the driver of {benchmark.name} reports '{metric}', which has no unit")
-    if not {"ns_per_op", "peak_rss_bytes"} <= set(own):
-        raise RunError(f"the driver of {benchmark.name} reports no time, or no peak memory")
-    if name != benchmark.name:
-        raise RunError(f"the driver of {benchmark.name} reports itself as {name}")
+    """What one run of a benchmark showed; its checksum goes to the others."""
+    metrics, checksum = benchmark.read(run)
     checksums.add(benchmark.name, allocator.name, checksum)
-    return {**run.metrics, **own}
+    return metrics

@@ -9,7 +9,7 @@ import pytest
 from hakmem_lab import report, suites, tables
 from hakmem_lab.errors import LabError, RunError
 from hakmem_lab.measure import Allocator, Run
-from hakmem_lab.suites import SUITES, Benchmark, Checksums
+from hakmem_lab.suites import MICRO, SUITES, Benchmark, Checksums
 from support import BUILD, LIBRARY, run_driver, samples_of
 
 NAMES = """
@@ -26,10 +26,10 @@ def drive(benchmark: Benchmark, library: Path | None) -> dict[str, object]:
 
 
 def test_the_micro_suite_has_the_agreed_names() -> None:
-    assert [benchmark.name for benchmark in SUITES["micro"]] == NAMES
+    assert [benchmark.name for benchmark in MICRO] == NAMES
 
 
-@pytest.mark.parametrize("benchmark", SUITES["micro"], ids=lambda benchmark: benchmark.name)
+@pytest.mark.parametrize("benchmark", MICRO, ids=lambda benchmark: benchmark.name)
 def test_same_checksum_under_the_library_and_the_system(benchmark: Benchmark) -> None:
     system, ours = drive(benchmark, None), drive(benchmark, LIBRARY)
     assert ours["checksum"] == system["checksum"]
@@ -44,7 +44,7 @@ def test_same_checksum_under_the_library_and_the_system(benchmark: Benchmark) ->
 
 @pytest.mark.parametrize(
     "benchmark",
-    [each for each in SUITES["micro"] if each.stub],
+    [each for each in MICRO if each.stub],
     ids=lambda benchmark: benchmark.name,
 )
 def test_the_stub_runs_where_it_is_listed(benchmark: Benchmark) -> None:
@@ -53,7 +53,7 @@ def test_the_stub_runs_where_it_is_listed(benchmark: Benchmark) -> None:
 
 def test_a_corrupted_block_changes_the_checksum() -> None:
     """The stub's blocks overlap, which is what losing contents looks like."""
-    benchmark = next(each for each in SUITES["micro"] if each.name == "random_mixed_400")
+    benchmark = next(each for each in MICRO if each.name == "random_mixed_400")
     assert drive(benchmark, STUB)["checksum"] != drive(benchmark, None)["checksum"]
 
 
@@ -91,13 +91,13 @@ def test_a_checksum_that_changes_from_run_to_run_fails() -> None:
 def test_a_driver_that_prints_no_result_fails(stdout: bytes) -> None:
     run = Run({"wall_s": 1.0}, stdout)
     with pytest.raises(RunError):
-        suites.driver_metrics(SUITES["micro"][0], Allocator("a", None), run, Checksums())
+        suites.driver_metrics(MICRO[0], Allocator("a", None), run, Checksums())
 
 
 def test_a_metric_without_a_unit_fails() -> None:
     line = b'{"benchmark": "pair_16", "ns_per_op": 1, "peak_rss_bytes": 1, "checksum": "0", "x": 1}'
     with pytest.raises(RunError, match="reports 'x'"):
-        suites.driver_metrics(SUITES["micro"][0], Allocator("a", None), Run({}, line), Checksums())
+        suites.driver_metrics(MICRO[0], Allocator("a", None), Run({}, line), Checksums())
 
 
 def test_only_what_the_suite_has_can_be_chosen() -> None:

@@ -47,9 +47,10 @@ def bench_command(
 ) -> None:
     """Run the built-in workloads under each allocator, interleaved."""
     named = [name for item in [*(only or []), *(more or [])] for name in names_of(item) or []]
-    chosen = suites.choose(suite, named)
+    chosen, absent = suites.present(suites.choose(suite, named), bool(named))
     benchmarks = [benchmark for members in chosen.values() for benchmark in members]
     allocators, missing = registry.choose(names_of(peers))
+    missing |= absent
     if peers is None and any(benchmark.fits(suites.STUB) for benchmark in benchmarks):
         allocators.insert(0, registry.stub())
     allocators.insert(0, registry.hakmem(allocator_options(profile, settings or [])))
@@ -63,6 +64,9 @@ def bench_command(
     experiment = report.Experiment(
         typed(), runs, warmup, seed_of(seed), registry.HAKMEM, allocators, missing
     )
+    with err.status("making the inputs"):
+        for benchmark in benchmarks:
+            benchmark.make_ready()
     samples = interleave(tasks, runs, warmup, experiment.seed, err)
     checksums.judge(samples)
     view = report.View(report.document(experiment, samples))
@@ -80,11 +84,10 @@ def _print_suite(view: report.View, suite: str, benchmarks: list[str]) -> None:
 
 
 def _bench_task(
-    benchmark: suites.Benchmark, allocator: Allocator, checksums: suites.Checksums
+    benchmark: suites.AnyBenchmark, allocator: Allocator, checksums: suites.Checksums
 ) -> Task:
-    command = benchmark.command()
-
     def once() -> Metrics:
-        return suites.driver_metrics(benchmark, allocator, run(command, allocator), checksums)
+        done = run(benchmark.command(), allocator)
+        return suites.driver_metrics(benchmark, allocator, done, checksums)
 
     return Task(benchmark.name, allocator.name, once)
