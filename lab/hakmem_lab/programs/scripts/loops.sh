@@ -9,6 +9,8 @@ for ((i = 1; i <= 60000; i++)); do
   if ((i % 7 == 0)); then unset "seen[$key]"; fi
   text+="${key/key/<}>"
   if ((i % 500 == 0)); then
+    # Splitting into words is what this is about.
+    # shellcheck disable=SC2206
     words=(${text//></ })
     total=$((total + ${#words[@]}))
     text=""
