@@ -27,6 +27,7 @@ enum {
     BLOCK_BYTES = 16,
     WRITES = 200,
     LIVES_A_ROUND = 1000,
+    BLOCKS_A_ROUND = BLOCKS * LIVES_A_ROUND,
     STEPS = 2000000,
 };
 
@@ -109,8 +110,8 @@ int main(int argc, char **argv) {
         driver_fail("usage: false_sharing fresh|handed THREADS [STEPS]");
     }
     struct work work = {.threads = (uint32_t)driver_number(argv[2], 1, TEAM_LARGEST)};
-    size_t steps = driver_optional(argc, argv, 3, STEPS, BLOCKS * LIVES_A_ROUND, SIZE_MAX / 2);
-    work.rounds = steps / (BLOCKS * LIVES_A_ROUND);
+    size_t steps = driver_optional(argc, argv, 3, STEPS, BLOCKS_A_ROUND, SIZE_MAX / 2);
+    work.rounds = steps / BLOCKS_A_ROUND;
     if (handed) {
         work.handed = driver_table((size_t)work.threads * BLOCKS * sizeof *work.handed);
     }
@@ -118,7 +119,7 @@ int main(int argc, char **argv) {
     pthread_barrier_init(&work.taken, NULL, work.threads);
     struct driver_result result = {
         .benchmark = team_name(handed ? "false_sharing_handed" : "false_sharing", work.threads),
-        .ops = work.rounds * LIVES_A_ROUND * BLOCKS * work.threads,
+        .ops = work.rounds * BLOCKS_A_ROUND * work.threads,
     };
     struct team team = {.members = work.threads, .context = &work, .warm = warm, .run = run};
     team_measure(&team, &result);

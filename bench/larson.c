@@ -24,6 +24,7 @@ enum {
     SMALLEST_BYTES = 16,
     LARGEST_BYTES = 1000,
     STEPS = 24000000,
+    FEWEST_STEPS = TEAM_LARGEST * ROUNDS,
 };
 
 /* A table and all that its next owner needs to go on with it. */
@@ -94,7 +95,7 @@ int main(int argc, char **argv) {
         driver_fail("usage: larson THREADS [STEPS]");
     }
     uint32_t threads = (uint32_t)driver_number(argv[1], 1, TEAM_LARGEST);
-    size_t steps = driver_optional(argc, argv, 2, STEPS, TEAM_LARGEST * ROUNDS, SIZE_MAX / 2);
+    size_t steps = driver_optional(argc, argv, 2, STEPS, FEWEST_STEPS, SIZE_MAX / 2);
     struct chain *chains = driver_table(threads * sizeof *chains);
     uint64_t steps_a_round = steps / ROUNDS / threads;
     for (uint32_t i = 0; i < threads; ++i) {

@@ -107,10 +107,10 @@ int main(int argc, char **argv) {
     uint32_t threads = (uint32_t)driver_number(argv[1], 1, LARGEST_THREADS);
     struct worker *workers = driver_table(threads * sizeof *workers);
     struct turn *turns = make_turns();
-    pthread_barrier_t *barriers[] = {&worked, &worked_counted, &given, &given_counted};
-    for (uint32_t i = 0; i < sizeof barriers / sizeof *barriers; ++i) {
-        pthread_barrier_init(barriers[i], NULL, threads + 1);
-    }
+    pthread_barrier_init(&worked, NULL, threads + 1);
+    pthread_barrier_init(&worked_counted, NULL, threads + 1);
+    pthread_barrier_init(&given, NULL, threads + 1);
+    pthread_barrier_init(&given_counted, NULL, threads + 1);
     blocks_give(blocks_take(BLOCKS_SMALLEST_BYTES, 0)); /* starts the allocator */
     double before_bytes = (double)memory_resident_bytes();
 

@@ -83,6 +83,7 @@ int main(int argc, char **argv) {
     }
     uint32_t pairs = (uint32_t)driver_number(argv[1], 1, TEAM_LARGEST / 2);
     size_t steps = driver_optional(argc, argv, 2, STEPS, BATCH, SIZE_MAX / 2 / pairs);
+    uint32_t members = pairs * 2;
     struct work work = {
         .pipes = driver_table(pairs * sizeof *work.pipes),
         .batches = steps / BATCH,
@@ -93,10 +94,10 @@ int main(int argc, char **argv) {
         sem_init(&work.pipes[i].full, 0, 0);
     }
     struct driver_result result = {
-        .benchmark = team_name("producer_consumer", pairs * 2),
+        .benchmark = team_name("producer_consumer", members),
         .ops = work.batches * BATCH * pairs,
     };
-    struct team team = {.members = pairs * 2, .context = &work, .warm = warm, .run = run};
+    struct team team = {.members = members, .context = &work, .warm = warm, .run = run};
     team_measure(&team, &result);
     driver_print(&result);
     return 0;

@@ -21,8 +21,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum { STARTS = 400, WARM_STARTS = 20, BLOCK_BYTES = 100 };
 
 struct child {
