@@ -194,6 +194,9 @@ def ratios(
     others = [name for name in view.allocators() if name != subject]
     if not rows or not others or subject not in view.allocators():
         return
+    if view.content["runs"] < 2:
+        console.print("One run says nothing about the next: no ratios.")
+        return
     title = f"{_capital(TITLES[metric])}: {subject} over the others (95 % interval)"
     table = _table(title, "benchmark", others)
     for benchmark in in_order(rows):
