@@ -2,6 +2,7 @@
 # each target here is a few lines, and tools/ has the rest.
 
 SECONDS ?= 60
+SUITE ?= micro
 PREFIX ?= /usr/local
 
 .PHONY: release debug demo check asan tsan ubsan lint format fuzz bench mutants install clean help
@@ -45,11 +46,11 @@ fuzz:
 	@tools/build fuzz
 	@tests/fuzz/run build/fuzz $(SECONDS)
 
-## make bench        the micro benchmarks beside the peers
+## make bench SUITE=micro|threads|memory|programs|all    the benchmarks beside the peers
 bench:
-	@tools/setup build peers
+	@tools/setup build peers programs
 	@tools/build release --target hakmem_shared hakmem_static lab_tools
-	@bin/hakmem bench --suite micro
+	@bin/hakmem bench --suite $(SUITE)
 
 ## make mutants      takes out the handling of each hard case: its test must turn red
 mutants:

@@ -3,8 +3,9 @@
 #define _GNU_SOURCE
 #include "support/driver.h"
 
+#include "support/memory.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +14,15 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { TABLE_UNIT_BYTES = 4096 };
+
 uint64_t driver_now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
+
+static uint64_t tables_bytes;
 
 void *driver_table(size_t bytes) {
     void *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -25,8 +30,11 @@ void *driver_table(size_t bytes) {
     if (table == MAP_FAILED) {
         driver_fail("no memory for the driver's own table");
     }
+    tables_bytes += (bytes + TABLE_UNIT_BYTES - 1) & ~(uint64_t)(TABLE_UNIT_BYTES - 1);
     return table;
 }
+
+uint64_t driver_tables_bytes(void) { return tables_bytes; }
 
 void driver_fail(const char *message) {
     char line[256];
@@ -46,34 +54,49 @@ size_t driver_number(const char *text, size_t low, size_t high) {
     return value;
 }
 
-/* VmHWM, the most memory that was ever resident, in bytes. */
-static uint64_t peak_rss_bytes(void) {
-    char status[8192];
-    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        driver_fail("cannot open /proc/self/status");
+size_t driver_optional(int argc, char **argv, int position, size_t otherwise, size_t low,
+                       size_t high) {
+    return argc > position ? driver_number(argv[position], low, high) : otherwise;
+}
+
+void driver_add_metric(struct driver_result *result, const char *name, double value) {
+    if (result->metric_count == DRIVER_METRICS) {
+        driver_fail("too many metrics");
     }
-    ssize_t length = read(fd, status, sizeof status - 1);
-    close(fd);
-    status[length > 0 ? length : 0] = '\0';
-    const char *line = strstr(status, "VmHWM:");
-    if (line == NULL) {
-        driver_fail("no VmHWM in /proc/self/status");
+    result->metrics[result->metric_count++] = (struct driver_metric){name, value};
+}
+
+/* Appends to a line; one that would not fit ends the program, so that none is printed in half. */
+__attribute__((format(printf, 3, 4))) static void append(char *line, size_t limit,
+                                                         const char *format, ...) {
+    size_t length = strlen(line);
+    va_list arguments;
+    va_start(arguments, format);
+    int added = vsnprintf(line + length, limit - length, format, arguments);
+    va_end(arguments);
+    if (added < 0 || (size_t)added >= limit - length) {
+        driver_fail("the result does not fit into its line");
     }
-    return strtoull(line + strlen("VmHWM:"), NULL, 10) * 1024;
 }
 
 void driver_print(const struct driver_result *result) {
     double seconds = (double)(result->end_ns - result->start_ns) * 1e-9;
-    char line[512];
-    int length = snprintf(line, sizeof line,
-                          "{\"benchmark\": \"%s\", \"ops\": %llu, \"seconds\": %.9f, "
-                          "\"ns_per_op\": %.4f, \"checksum\": \"%016llx\", "
-                          "\"peak_rss_bytes\": %llu}\n",
-                          result->benchmark, (unsigned long long)result->ops, seconds,
-                          seconds * 1e9 / (double)result->ops, (unsigned long long)result->checksum,
-                          (unsigned long long)peak_rss_bytes());
-    if (length < 0 || write(STDOUT_FILENO, line, (size_t)length) != length) {
+    uint64_t peak =
+        result->peak_rss_bytes != 0 ? result->peak_rss_bytes : memory_peak_resident_bytes();
+    char line[1024] = "";
+    append(line, sizeof line,
+           "{\"benchmark\": \"%s\", \"ops\": %llu, \"seconds\": %.9f, \"ns_per_op\": %.4f, "
+           "\"checksum\": \"%016llx\", \"peak_rss_bytes\": %llu",
+           result->benchmark, (unsigned long long)result->ops, seconds,
+           seconds * 1e9 / (double)result->ops, (unsigned long long)result->checksum,
+           (unsigned long long)peak);
+    for (uint32_t i = 0; i < result->metric_count; ++i) {
+        append(line, sizeof line, ", \"%s\": %.10g", result->metrics[i].name,
+               result->metrics[i].value);
+    }
+    append(line, sizeof line, "}\n");
+    size_t length = strlen(line);
+    if (write(STDOUT_FILENO, line, length) != (ssize_t)length) {
         driver_fail("cannot write the result");
     }
 }

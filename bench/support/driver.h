@@ -10,7 +10,10 @@
  *     keeps its blocks apart,
  *   - keeps its own tables outside the heap (mmap), so that only the measured
  *     blocks meet the allocator,
- *   - warms up before it starts the clock.
+ *   - warms up before it starts the clock,
+ *   - does a fixed number of operations, not as many as fit into a time; with
+ *     threads, each does its own number, and what is summed does not depend on
+ *     which of them came first.
  *
  * Compiled with -fno-builtin: a compiler that knows malloc may remove a pair of
  * malloc and free altogether.
@@ -21,12 +24,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A figure beside time and peak memory, such as "average_rss_bytes". The lab knows each name and
+ * its unit (lab/hakmem_lab/report.py). */
+struct driver_metric {
+    const char *name;
+    double value;
+};
+
+enum { DRIVER_METRICS = 8 };
+
 struct driver_result {
     const char *benchmark;
-    uint64_t ops;      /* steps between the two readings of the clock */
+    uint64_t ops;      /* steps between the two readings of the clock, of all threads together */
     uint64_t start_ns; /* driver_now_ns() before the first */
     uint64_t end_ns;   /* and after the last */
     uint64_t checksum;
+    uint64_t peak_rss_bytes; /* 0: this process's own */
+    uint32_t metric_count;
+    struct driver_metric metrics[DRIVER_METRICS];
 };
 
 /* Monotonic clock. */
@@ -34,6 +49,11 @@ uint64_t driver_now_ns(void);
 
 /* bytes of zeroed memory from mmap, already faulted in; never given back. */
 void *driver_table(size_t bytes);
+
+/* How much driver_table has given so far. */
+uint64_t driver_tables_bytes(void);
+
+void driver_add_metric(struct driver_result *result, const char *name, double value);
 
 /* Prints the result and peak memory as one line of JSON on standard output. */
 void driver_print(const struct driver_result *result);
@@ -43,6 +63,10 @@ _Noreturn void driver_fail(const char *message);
 
 /* The decimal number text, which must lie in low .. high; ends the program if not. */
 size_t driver_number(const char *text, size_t low, size_t high);
+
+/* The same for the argument at a position, which may be left out. */
+size_t driver_optional(int argc, char **argv, int position, size_t otherwise, size_t low,
+                       size_t high);
 
 static inline void *driver_check(void *block) {
     if (__builtin_expect(block == NULL, 0)) {

@@ -16,6 +16,15 @@ struct random {
 
 #define RANDOM_SEED ((struct random){UINT64_C(0x9E3779B97F4A7C15)})
 
+/* Another sequence for each thread or part of a driver: splitmix64 (Steele et al. 2014) spreads the
+ * seeds far apart. */
+static inline struct random random_of(uint64_t part) {
+    uint64_t z = (part + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return (struct random){(z ^ (z >> 31)) | 1};
+}
+
 static inline uint64_t random_next(struct random *random) {
     uint64_t x = random->state;
     x ^= x << 13;

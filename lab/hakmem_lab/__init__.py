@@ -21,6 +21,7 @@ From the bottom up:
     charts/    results for people, as pictures
     page       self-contained HTML pages; templates/ has what they look like
     pages      the pages of results: one program, or a suite
+    programs/  the suite programs: real programs at real work, and their inputs
     suites     the built-in benchmarks
     peers/     other allocators: where they come from, how they are installed
     machine_code/   what a library's code is, and what malloc and free execute (`hakmem audit`)

@@ -174,6 +174,12 @@ class View:
         rows = [*self.content["results"], *self.content["failed"]]
         return list(dict.fromkeys(row["benchmark"] for row in rows))
 
+    def with_metric(self, metric: str, among: Sequence[str] | None = None) -> list[str]:
+        """The benchmarks that have it under any allocator."""
+        have = {benchmark for benchmark, _, known in self._results if known == metric}
+        names = self.benchmarks() if among is None else among
+        return [name for name in names if name in have]
+
     def allocators(self) -> list[str]:
         """Those with results, in the order of the experiment."""
         present = {row["allocator"] for row in self.content["results"]}

@@ -55,9 +55,11 @@ def _grid(view: View, metric: str) -> str:
     allocators = view.allocators()
     rows = [
         [benchmark, *tables.grid_cells(view, benchmark, allocators, metric, "markdown")]
-        for benchmark in in_order(view.benchmarks())
+        for benchmark in in_order(view.with_metric(metric))
     ]
-    unit = {"ns_per_op": "ns per operation", "peak_rss_bytes": "peak MiB"}.get(metric, metric)
+    unit = {"ns_per_op": "ns per operation", "peak_rss_bytes": "peak MiB"}.get(metric)
+    if unit is None:
+        unit = ", ".join(part for part in (metrics.title(metric), metrics.scale(metric)[1]) if part)
     return _markdown([unit, *allocators], rows)
 
 

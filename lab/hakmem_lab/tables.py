@@ -13,7 +13,7 @@ from hakmem_lab import metrics, stats, verdicts
 from hakmem_lab.difference import Difference, main_metrics
 from hakmem_lab.metrics import figure, number
 from hakmem_lab.report import View
-from hakmem_lab.suites import STUB, in_order
+from hakmem_lab.suites import METRICS, STUB, by_suite, in_order
 
 # Three tables of one program, each narrow enough for a terminal of 80 columns: what it took, what
 # it held, what it asked of the kernel. The first two begin with what the verdict is about.
@@ -101,19 +101,28 @@ def _spread(estimate: stats.Estimate, metric: str) -> str:
 
 
 def suite(console: Console, view: View) -> None:
-    """Many benchmarks: what each took, how that compares, and the memory it held."""
-    for metric in main_metrics(view.metrics()):
-        grid(console, view, metric)
-        if metric != "peak_rss_bytes":
-            ratios(console, view, view.subject(), metric)
+    """Many benchmarks: for each suite what they took, how that compares, the memory they held."""
+    for name, members in by_suite(view.benchmarks()).items():
+        console.rule(f"suite {name}" if name else "other benchmarks", align="left")
+        shown = METRICS[name] if name else main_metrics(view.metrics())
+        for number_of_table, metric in enumerate(shown):
+            grid(console, view, metric, members)
+            if number_of_table == 0:
+                ratios(console, view, view.subject(), metric, members)
 
 
-def grid(console: Console, view: View, metric: str) -> None:
-    """Many benchmarks: a row for each, a column for each allocator."""
+def grid(
+    console: Console, view: View, metric: str, benchmarks: Sequence[str] | None = None
+) -> None:
+    """Many benchmarks: a row for each that has the metric, a column for each allocator."""
+    rows = view.with_metric(metric, benchmarks)
+    if not rows:
+        return
     allocators = view.allocators()
-    unit = {"ns_per_op": " in ns", "peak_rss_bytes": " in MiB"}.get(metric, "")
-    table = _table(f"{metrics.heading(metric)}{unit}", "benchmark", allocators)
-    for benchmark in in_order(view.benchmarks()):
+    _, unit = metrics.scale(metric)
+    heading = f"{metrics.heading(metric)} in {unit}" if unit else metrics.heading(metric)
+    table = _table(heading, "benchmark", allocators)
+    for benchmark in in_order(rows):
         table.add_row(benchmark, *grid_cells(view, benchmark, allocators, metric, "bold"))
     console.print(table)
 
@@ -128,6 +137,7 @@ def grid_cells(
         for allocator, estimate in zip(allocators, estimates, strict=True)
         if estimate is not None
     }
+    divisor, _ = metrics.scale(metric)
     lowest = min((value for name, value in values.items() if name != STUB), default=None)
     cells = []
     for allocator in allocators:
@@ -135,31 +145,42 @@ def grid_cells(
         if value is None:
             cells.append("–")
             continue
-        text = number(value / 2**20 if metric == "peak_rss_bytes" else value)
+        text = number(value / divisor)
         if value == lowest and allocator != STUB:
             text = f"**{text}**" if best == "markdown" else f"[bold]{text}[/bold]"
         cells.append(text)
     return cells
 
 
-def ratios(console: Console, view: View, subject: str, metric: str) -> None:
+def ratios(
+    console: Console,
+    view: View,
+    subject: str,
+    metric: str,
+    benchmarks: Sequence[str] | None = None,
+) -> None:
     """The subject over each other allocator: below 1 is better, green when it is sure."""
+    rows = view.with_metric(metric, benchmarks)
     others = [name for name in view.allocators() if name != subject]
-    if not others or subject not in view.allocators():
+    if not rows or not others or subject not in view.allocators():
+        return
+    if view.content["runs"] < 2:
+        console.print("One run says nothing about the next: no ratios.")
         return
     title = f"{metrics.heading(metric)}: {subject} over the others (95 % interval)"
     table = _table(title, "benchmark", others)
-    for benchmark in in_order(view.benchmarks()):
+    for benchmark in in_order(rows):
         cells = [judged(view.ratio(benchmark, other, metric)) for other in others]
         table.add_row(benchmark, *cells)
     table.add_section()
-    table.add_row("geometric mean", *(_mean(view, other, metric) for other in others))
+    table.add_row("geometric mean", *(_mean(view, other, metric, rows) for other in others))
     console.print(table)
 
 
-def _mean(view: View, other: str, metric: str) -> str:
-    mean = view.mean_ratio(other, metric)
-    return "–" if mean is None else f"{mean:.3f}"
+def _mean(view: View, other: str, metric: str, benchmarks: Sequence[str]) -> str:
+    found = [view.ratio(benchmark, other, metric) for benchmark in benchmarks]
+    values = [estimate.value for estimate in found if estimate is not None]
+    return f"{stats.geometric_mean(values):.3f}" if values else "–"
 
 
 def trouble(console: Console, view: View) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hakmem_lab.measure import Allocator
 from hakmem_lab.report import Document, Experiment, document
@@ -48,6 +50,43 @@ def crashing_library(folder: Path) -> Path:
     )
     subprocess.run(["cc", "-fno-builtin", "-shared", "-fPIC", "-o", library, source], check=True)
     return library
+
+
+def start_driver(
+    *words: str,
+    library: Path | None = None,
+    variables: Mapping[str, str] | None = None,
+    limit_bytes: int | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a driver on its own, without the lab; limit_bytes is `ulimit -v`."""
+    environment = dict(variables or {})
+    if library:
+        environment["LD_PRELOAD"] = str(library)
+    limit = ["prlimit", f"--as={limit_bytes}"] if limit_bytes else []
+    return subprocess.run(
+        [*limit, str(BUILD / "bench" / words[0]), *words[1:]],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def run_driver(
+    *words: str,
+    library: Path | None = None,
+    variables: Mapping[str, str] | None = None,
+    limit_bytes: int | None = None,
+) -> dict[str, Any]:
+    """The result of a driver that must succeed: one line of JSON and no complaint."""
+    done = start_driver(*words, library=library, variables=variables, limit_bytes=limit_bytes)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout.count("\n") == 1
+    line = json.loads(done.stdout)
+    assert isinstance(line, dict)
+    return line
 
 
 def samples_of(values: Mapping[tuple[str, str], Mapping[str, Sequence[float]]]) -> Samples:

@@ -1,17 +1,17 @@
 """The drivers: the agreed names, one line of JSON, and a checksum that no allocator changes."""
 
-import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from hakmem_lab import metrics as known_metrics
 from hakmem_lab import suites
 from hakmem_lab.errors import LabError, RunError
 from hakmem_lab.measure import Allocator, Run
-from hakmem_lab.suites import SUITES, Benchmark, Checksums
-from support import BUILD, LIBRARY, samples_of
+from hakmem_lab.suites import MICRO, SUITES, Benchmark, Checksums
+from support import BUILD, LIBRARY, run_driver, samples_of
 
 NAMES = """
     pair_16 pair_64 pair_256 pair_1024 pair_8192 pair_65536 pair_1048576
@@ -23,24 +23,14 @@ STUB = BUILD / "bench" / "libstub.so"
 
 
 def drive(benchmark: Benchmark, library: Path | None) -> dict[str, object]:
-    environment = {"LD_PRELOAD": str(library)} if library else {}
-    words: list[str | Path] = [BUILD / "bench" / benchmark.driver, *benchmark.arguments]
-    done = subprocess.run(
-        words, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert done.stdout.count("\n") == 1
-    line = json.loads(done.stdout)
-    assert isinstance(line, dict)
-    return line
+    return run_driver(benchmark.driver, *benchmark.arguments, library=library)
 
 
 def test_the_micro_suite_has_the_agreed_names() -> None:
-    assert [benchmark.name for benchmark in SUITES["micro"]] == NAMES
+    assert [benchmark.name for benchmark in MICRO] == NAMES
 
 
-@pytest.mark.parametrize("benchmark", SUITES["micro"], ids=lambda benchmark: benchmark.name)
+@pytest.mark.parametrize("benchmark", MICRO, ids=lambda benchmark: benchmark.name)
 def test_same_checksum_under_the_library_and_the_system(benchmark: Benchmark) -> None:
     system, ours = drive(benchmark, None), drive(benchmark, LIBRARY)
     assert ours["checksum"] == system["checksum"]
@@ -55,7 +45,7 @@ def test_same_checksum_under_the_library_and_the_system(benchmark: Benchmark) ->
 
 @pytest.mark.parametrize(
     "benchmark",
-    [each for each in SUITES["micro"] if each.stub],
+    [each for each in MICRO if each.stub],
     ids=lambda benchmark: benchmark.name,
 )
 def test_the_stub_runs_where_it_is_listed(benchmark: Benchmark) -> None:
@@ -64,7 +54,7 @@ def test_the_stub_runs_where_it_is_listed(benchmark: Benchmark) -> None:
 
 def test_a_corrupted_block_changes_the_checksum() -> None:
     """The stub's blocks overlap, which is what losing contents looks like."""
-    benchmark = next(each for each in SUITES["micro"] if each.name == "random_mixed_400")
+    benchmark = next(each for each in MICRO if each.name == "random_mixed_400")
     assert drive(benchmark, STUB)["checksum"] != drive(benchmark, None)["checksum"]
 
 
@@ -102,7 +92,13 @@ def test_a_checksum_that_changes_from_run_to_run_fails() -> None:
 def test_a_driver_that_prints_no_result_fails(stdout: bytes) -> None:
     run = Run({"wall_s": 1.0}, stdout)
     with pytest.raises(RunError):
-        suites.driver_metrics(SUITES["micro"][0], Allocator("a", None), run, Checksums())
+        suites.driver_metrics(MICRO[0], Allocator("a", None), run, Checksums())
+
+
+def test_a_metric_without_a_unit_fails() -> None:
+    line = b'{"benchmark": "pair_16", "ns_per_op": 1, "peak_rss_bytes": 1, "checksum": "0", "x": 1}'
+    with pytest.raises(RunError, match="reports 'x'"):
+        suites.driver_metrics(MICRO[0], Allocator("a", None), Run({}, line), Checksums())
 
 
 def test_only_what_the_suite_has_can_be_chosen() -> None:
@@ -112,3 +108,24 @@ def test_only_what_the_suite_has_can_be_chosen() -> None:
     ]
     with pytest.raises(LabError, match=r"no benchmark pair_17; it has: pair_16"):
         suites.select("micro", ["pair_17"])
+
+
+def test_names_without_a_suite_are_looked_for_in_all() -> None:
+    chosen = suites.choose(None, ["startup", "pair_16", "larson"])
+    assert {suite: [each.name for each in members] for suite, members in chosen.items()} == {
+        "micro": ["pair_16"],
+        "threads": ["larson"],
+        "memory": ["startup"],
+    }
+    assert list(suites.choose(None, [])) == ["micro"]
+    assert list(suites.choose("all", [])) == list(SUITES)
+    with pytest.raises(LabError, match="no benchmark lason; the suites have: micro: pair_16"):
+        suites.choose(None, ["lason"])
+    with pytest.raises(LabError, match="no suite 'macro'; there are: micro"):
+        suites.choose("macro", [])
+
+
+def test_every_suite_says_what_its_tables_show() -> None:
+    assert list(suites.METRICS) == list(SUITES)
+    for metrics in suites.METRICS.values():
+        assert set(metrics) <= set(known_metrics.METRICS)

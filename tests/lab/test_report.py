@@ -124,6 +124,34 @@ def test_ratios_table_has_the_interval_and_the_mean() -> None:
     assert "geometric mean" in text
 
 
+def test_no_ratios_of_one_run() -> None:
+    text = printed(
+        tables.ratios, View(document_of(samples_of(TIMES), runs=1)), "hakmem", "ns_per_op"
+    )
+    assert text == "One run says nothing about the next: no ratios.\n"
+
+
+def test_tables_have_only_rows_with_the_metric_in_its_unit() -> None:
+    values = {
+        ("startup", "glibc"): {
+            "private_bytes": [112 * 1024.0] * 3,
+            "peak_rss_bytes": [2.0**20] * 3,
+        },
+        ("phases", "glibc"): {
+            "rss_after_bytes": [50 * 2.0**20] * 3,
+            "peak_rss_bytes": [2.0**20] * 3,
+        },
+    }
+    view = View(document_of(samples_of(values)))
+    small = printed(tables.grid, view, "private_bytes")
+    assert "Memory of one more process in KiB" in " ".join(small.split())
+    assert "112" in small and "phases" not in small
+    after = printed(tables.grid, view, "rss_after_bytes")
+    assert "in MiB" in " ".join(after.split()) and "50.0" in after and "startup" not in after
+    assert printed(tables.grid, view, "fragmentation") == ""
+    assert "startup" not in printed(tables.grid, view, "peak_rss_bytes", ["phases"])
+
+
 def verdict(values: dict[tuple[str, str], dict[str, list[float]]], base: str) -> list[str]:
     return verdicts.sentences(View(document_of(samples_of(values))), "job", base)
 

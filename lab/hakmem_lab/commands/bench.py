@@ -24,7 +24,6 @@ from hakmem_lab.commands.common import (
     seed_of,
     typed,
 )
-from hakmem_lab.errors import LabError
 from hakmem_lab.measure import Allocator, run
 from hakmem_lab.options import allocator_options
 from hakmem_lab.peers import registry
@@ -32,9 +31,12 @@ from hakmem_lab.schedule import Metrics, Task, interleave
 
 
 def bench_command(
-    suite: Annotated[str, typer.Option(help=f"One of: {', '.join(suites.SUITES)}.")] = "micro",
+    suite: Annotated[
+        str | None,
+        typer.Option(help=f"One of: {', '.join([*suites.SUITES, suites.ALL])}; default: micro."),
+    ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME...", help="Only these of the suite.")
+        list[str] | None, typer.Option(metavar="NAME...", help="Only these, of whatever suite.")
     ] = None,
     peers: PeersOption = None,
     runs: RunsOption = 10,
@@ -47,13 +49,13 @@ def bench_command(
     more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
 ) -> None:
     """Run the built-in workloads under each allocator, interleaved."""
-    if suite not in suites.SUITES:
-        raise LabError(f"there is no suite '{suite}'; there are: {', '.join(suites.SUITES)}")
     named = [name for item in [*(only or []), *(more or [])] for name in names_of(item) or []]
-    benchmarks = suites.select(suite, named)
+    chosen, absent = suites.present(suites.choose(suite, named), bool(named))
+    benchmarks = [benchmark for members in chosen.values() for benchmark in members]
     prepare(json, html)
     allocators, missing = registry.choose(names_of(peers))
-    if peers is None:
+    missing |= absent
+    if peers is None and any(benchmark.fits(suites.STUB) for benchmark in benchmarks):
         allocators.insert(0, registry.stub())
     allocators.insert(0, registry.hakmem(allocator_options(profile, settings or [])))
     checksums = suites.Checksums()
@@ -66,6 +68,9 @@ def bench_command(
     experiment = report.Experiment(
         typed(), runs, warmup, seed_of(seed), registry.HAKMEM, allocators, missing
     )
+    with err.status("making the inputs"):
+        for benchmark in benchmarks:
+            benchmark.make_ready()
     samples = interleave(tasks, runs, warmup, experiment.seed, err)
     checksums.judge(samples)
     view = report.View(report.document(experiment, samples))
@@ -74,11 +79,12 @@ def bench_command(
 
 
 def _bench_task(
-    benchmark: suites.Benchmark, allocator: Allocator, checksums: suites.Checksums
+    benchmark: suites.AnyBenchmark, allocator: Allocator, checksums: suites.Checksums
 ) -> Task:
-    command = benchmark.command()
+    allocator = registry.before_its_own(allocator) if benchmark.brings_malloc else allocator
 
     def once() -> Metrics:
-        return suites.driver_metrics(benchmark, allocator, run(command, allocator), checksums)
+        done = run(benchmark.command(), allocator)
+        return suites.driver_metrics(benchmark, allocator, done, checksums)
 
     return Task(benchmark.name, allocator.name, once)

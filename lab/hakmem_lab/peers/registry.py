@@ -117,6 +117,11 @@ def preloaded_system() -> Allocator:
     return replace(system(), library=Path(library[1]))
 
 
+def before_its_own(allocator: Allocator) -> Allocator:
+    """The allocator in a form that takes the place of a program's own malloc."""
+    return preloaded_system() if allocator.library is None else allocator
+
+
 def stub() -> Allocator:
     return Allocator(STUB, paths.tool("libstub.so"), "", "the do-nothing limit")
 
