@@ -66,13 +66,14 @@ static uint64_t peak_rss_bytes(void) {
 void driver_print(const struct driver_result *result) {
     double seconds = (double)(result->end_ns - result->start_ns) * 1e-9;
     char line[512];
-    int length = snprintf(line, sizeof line,
-                          "{\"benchmark\": \"%s\", \"ops\": %llu, \"seconds\": %.9f, "
-                          "\"ns_per_op\": %.4f, \"checksum\": \"%016llx\", "
-                          "\"peak_rss_bytes\": %llu}\n",
-                          result->benchmark, (unsigned long long)result->ops, seconds,
-                          seconds * 1e9 / (double)result->ops, (unsigned long long)result->checksum,
-                          (unsigned long long)peak_rss_bytes());
+    int length =
+        snprintf(line, sizeof line,
+                 "{\"benchmark\": \"%s\", \"ops\": %llu, \"seconds\": %.9f, "
+                 "\"ns_per_op\": %.4f, \"cpu_ns_per_op\": %.4f, "
+                 "\"checksum\": \"%016llx\", \"peak_rss_bytes\": %llu}\n",
+                 result->benchmark, (unsigned long long)result->ops, seconds,
+                 seconds * 1e9 / (double)result->ops, (double)result->cpu_ns / (double)result->ops,
+                 (unsigned long long)result->checksum, (unsigned long long)peak_rss_bytes());
     if (length < 0 || write(STDOUT_FILENO, line, (size_t)length) != length) {
         driver_fail("cannot write the result");
     }
