@@ -13,6 +13,7 @@ From the bottom up:
     tables     results for people
     suites     the built-in benchmarks
     peers/     other allocators: where they come from, how they are installed
+    ab/        two builds against each other: faster, slower or the same; git bisect by that
     commands/  one command a file: its options, and what it prints
     cli        puts the commands together
 """

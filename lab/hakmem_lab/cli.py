@@ -11,7 +11,9 @@ from collections.abc import Sequence
 import typer
 from rich.markup import escape
 
+from hakmem_lab.commands.ab import ab_command
 from hakmem_lab.commands.bench import bench_command
+from hakmem_lab.commands.bisect import bisect_command
 from hakmem_lab.commands.common import PASS_ON, err
 from hakmem_lab.commands.compare import compare_command
 from hakmem_lab.commands.demo import demo_command
@@ -32,6 +34,8 @@ app = typer.Typer(
 app.command("run", context_settings=PASS_ON)(run_command)
 app.command("compare", context_settings=PASS_ON)(compare_command)
 app.command("bench")(bench_command)
+app.command("ab")(ab_command)
+app.command("bisect")(bisect_command)
 app.command("demo")(demo_command)
 app.add_typer(peers_app, name="peers")
 app.add_typer(results_app, name="results")
