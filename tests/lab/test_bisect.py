@@ -1,4 +1,5 @@
-"""hakmem bisect finds a planted slow-down, in a repository of 20 commits of a toy allocator."""
+"""hakmem bisect finds a planted slow-down among 20 commits of a toy allocator, two of which do not
+compile."""
 
 from __future__ import annotations
 
@@ -11,14 +12,15 @@ import pytest
 from support import hakmem
 from toy import FLAGS, compile_program, source
 
-COMMITS, SLOW, BROKEN = 20, 13, 15
+COMMITS, SLOW = 20, 13
+BROKEN = (10, 11)  # in the middle, where git bisect begins
 BUILD = f"gcc {' '.join(FLAGS)} -shared -fPIC toy.c -o toy.so"
 
 
 def version(number: int) -> str:
     """Each commit changes something; from one on, malloc does more."""
     text = source(work=400 if number >= SLOW else 20, trim=f"trimmed = {number};")
-    return text + ("this does not compile\n" if number == BROKEN else "")
+    return text + ("this does not compile\n" if number in BROKEN else "")
 
 
 @pytest.fixture(scope="module")
@@ -53,23 +55,16 @@ def test_the_commit_that_made_it_slower_is_found(repository: Path, tmp_path: Pat
     assert content["culprit"] == commit(repository, f"c{SLOW}")
     answers = {each["subject"].partition(" ")[2]: each["answer"] for each in content["steps"]}
     assert answers[f"Commit {SLOW}"] == "bad"
-    assert answers.get(f"Commit {BROKEN}", "skip") == "skip"
-    assert len(content["steps"]) < 8
+    skipped = {name for name, answer in answers.items() if answer == "skip"}
+    assert skipped
+    assert skipped <= {f"Commit {number}" for number in BROKEN}
+    assert len(content["steps"]) < 10
     assert "git bisect start" in content["log"]
     assert state(repository) == before
 
 
-def test_a_commit_that_does_not_build_is_skipped(repository: Path, tmp_path: Path) -> None:
-    """Between 14 and 16 there is nothing else to try: one of the two is all that can be said."""
-    program, result = compile_program(tmp_path), tmp_path / "result.json"
-    done = bisect(repository, program, "c12", f"c{BROKEN + 1}", "--json", result)
-    assert done.returncode == 0, done.stdout + done.stderr
-    content = json.loads(result.read_text())
-    assert content["culprit"] == commit(repository, f"c{SLOW}")
-
-
 def test_nothing_to_find(repository: Path, tmp_path: Path) -> None:
-    done = bisect(repository, compile_program(tmp_path), "c1", "c10")
+    done = bisect(repository, compile_program(tmp_path), "c1", "c9")
     assert done.returncode == 2
     assert "nothing to find" in done.stderr
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from hakmem_lab import machine
 from hakmem_lab.ab.bisecting import BAD, GOOD, SKIP, Find, Hunt, Step
-from hakmem_lab.ab.view import interval, percent
+from hakmem_lab.ab.verdict import interval, percent
 from hakmem_lab.report import SCHEMA
 from hakmem_lab.stats import Estimate
 

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from hakmem_lab.ab import builds, reach, trial
-from hakmem_lab.ab.verdict import Look, Plan, Verdict, by_interval
+from hakmem_lab.ab.verdict import Look, Plan, Verdict, by_interval, interval
 from hakmem_lab.ab.workload import Workload
 from hakmem_lab.errors import LabError
 from hakmem_lab.stats import Estimate
@@ -120,17 +120,22 @@ def _is_over(said: str, find: Find) -> bool:
 
 
 def _difference(hunt: Hunt, console: Console) -> Look:
-    if reach.compare(hunt.good.library, hunt.bad.library).identical:
+    change = reach.compare(hunt.good.library, hunt.bad.library)
+    if change.identical:
         raise NothingToFind("GOOD and BAD are the same library, byte for byte")
+    if not _may_be_executed(change, hunt.bad.library, hunt):
+        raise NothingToFind(
+            f"{hunt.workload.name} executes nothing of what differs between GOOD and BAD"
+        )
     limits = trial.Limits(hunt.plan, hunt.seconds)
     record = _trial(hunt, hunt.bad.library, limits, console)
     if record.failure is not None:
         raise NothingToFind(f"the benchmark fails: {record.failure}")
     if record.look is None or record.verdict is not Verdict.NO_GO:
-        effect = f", {record.look.effect}" if record.look else ""
+        figures = f" ({interval(record.look.effect)})" if record.look else ""
         raise NothingToFind(
-            f"there is nothing to find: BAD against GOOD is {record.verdict} in "
-            f"{hunt.workload.name}{effect}"
+            f"BAD against GOOD is {record.verdict} in {hunt.workload.name}{figures}, so there is "
+            "nothing to find; a larger --budget or --margin may tell more"
         )
     return record.look
 
@@ -165,12 +170,17 @@ def _known(library: Path, hunt: Hunt) -> tuple[str, str] | None:
     from_good = reach.compare(hunt.good.library, library)
     if from_good.identical:
         return GOOD, "the same library as GOOD"
-    if not from_good.can_be_checked or not from_good.complete:
-        return None
-    reached = reach.run(from_good, hunt.good.library, library, hunt.workload.command)
-    if any(each.executed for each in reached):
+    if _may_be_executed(from_good, library, hunt):
         return None
     return GOOD, "the benchmark executes nothing of what is not as in GOOD"
+
+
+def _may_be_executed(change: reach.Change, library: Path, hunt: Hunt) -> bool:
+    """Whether the benchmark executes any of the code in which a library differs from GOOD."""
+    if not change.can_be_checked or not change.complete:
+        return True
+    reached = reach.run(change, hunt.good.library, library, hunt.workload.command)
+    return any(each.executed for each in reached)
 
 
 def _measured(

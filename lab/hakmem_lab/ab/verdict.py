@@ -118,3 +118,12 @@ def overall(verdicts: Sequence[Verdict]) -> Verdict:
         if decisive in verdicts:
             return decisive
     return Verdict.NEUTRAL if verdicts else Verdict.UNKNOWN
+
+
+def percent(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.2f} %"
+
+
+def interval(ratio: Estimate) -> str:
+    low, high = (ratio.low - 1) * 100, (ratio.high - 1) * 100
+    return f"{low:+.2f} … {high:+.2f} %"

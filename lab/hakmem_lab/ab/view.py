@@ -13,9 +13,8 @@ from rich.table import Table
 from hakmem_lab import tables
 from hakmem_lab.ab.judge import Answer
 from hakmem_lab.ab.trial import Record
-from hakmem_lab.ab.verdict import Verdict
+from hakmem_lab.ab.verdict import Verdict, interval, percent
 from hakmem_lab.ab.workload import TITLES, UNITS
-from hakmem_lab.stats import Estimate
 
 _COLOURS = {
     Verdict.GO: "green",
@@ -34,15 +33,6 @@ def show(console: Console, answer: Answer) -> None:
         console.print(_figures(answer))
     for sentence in _sentences(answer):
         console.print(sentence, highlight=False, soft_wrap=True)
-
-
-def percent(ratio: float) -> str:
-    return f"{(ratio - 1) * 100:+.2f} %"
-
-
-def interval(estimate: Estimate) -> str:
-    low, high = (estimate.low - 1) * 100, (estimate.high - 1) * 100
-    return f"{low:+.2f} … {high:+.2f} %"
 
 
 def coloured(verdict: Verdict) -> str:
