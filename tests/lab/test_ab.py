@@ -33,9 +33,11 @@ def ab(folder: Path, a: str, b: str, *options: str | Path) -> subprocess.Complet
 
 
 def test_slower_is_no_go(folder: Path, tmp_path: Path) -> None:
-    done = ab(folder, "same.so", "slow.so", "--json", tmp_path / "result.json")
+    files = ("--json", tmp_path / "result.json", "--chart", tmp_path / "chart.png")
+    done = ab(folder, "same.so", "slow.so", *files)
     assert done.returncode == 1, done.stderr
     assert "NO-GO" in done.stdout
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
     content = json.loads((tmp_path / "result.json").read_text())
     (trial,) = content["trials"]
     assert content["verdict"] == trial["verdict"] == "NO-GO"

@@ -66,7 +66,7 @@ def test_the_commit_that_made_it_slower_is_found(repository: Path, tmp_path: Pat
 def test_nothing_to_find(repository: Path, tmp_path: Path) -> None:
     done = bisect(repository, compile_program(tmp_path), "c1", "c9")
     assert done.returncode == 2
-    assert "nothing to find" in done.stderr
+    assert "executes nothing of what differs" in done.stderr
 
 
 def test_a_culprit_among_skipped_commits_is_not_guessed(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ From the bottom up:
     judge          all of the above, put together
     document       the outcome as JSON
     view           and as tables and a sentence for people
+    chart          and as a picture
     bisecting      git bisect with a trial as its judge
     bisect_view    and its outcome
 """

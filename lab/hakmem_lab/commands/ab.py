@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hakmem_lab import paths, report
-from hakmem_lab.ab import builds, judge, trial, view, workload
+from hakmem_lab.ab import builds, chart, judge, trial, view, workload
 from hakmem_lab.ab.document import document
 from hakmem_lab.ab.verdict import Plan, Verdict
 from hakmem_lab.commands.common import JsonOption, SeedOption, err, out, seed_of, typed
@@ -64,6 +64,9 @@ def ab_command(
     timeout: Annotated[float, typer.Option(min=0.1, metavar="S", help="Of one run.")] = 600.0,
     seed: SeedOption = None,
     json: JsonOption = None,
+    picture: Annotated[
+        Path | None, typer.Option("--chart", metavar="F", help="Draw the intervals (png, svg).")
+    ] = None,
 ) -> None:
     """Compare two builds: GO, NEUTRAL (exit 0), NO-GO (1) or UNKNOWN (2)."""
     with nothing_told():
@@ -92,6 +95,9 @@ def ab_command(
         if json is not None:
             report.write(json, document(answer, typed()))
             err.print(f"written: {json}", highlight=False)
+        if picture is not None and answer.records:
+            chart.write(answer, picture)
+            err.print(f"written: {picture}", highlight=False)
     raise typer.Exit(EXIT_STATUS[answer.verdict])
 
 
