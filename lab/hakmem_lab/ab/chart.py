@@ -44,8 +44,9 @@ def write(answer: Answer, path: Path) -> None:
 
 
 def looks(record: Record, plan: Plan) -> list[Look]:
-    """Each as it was taken; the last one may have come before its time."""
-    planned = [rounds for rounds in plan.schedule() if rounds < len(record.rounds)]
+    """As they were taken; the last one may have come before its time."""
+    # One right before the last would be drawn over it.
+    planned = [rounds for rounds in plan.schedule() if rounds < 0.85 * len(record.rounds)]
     return [look(record.rounds[:rounds], plan) for rounds in (*planned, len(record.rounds))]
 
 
