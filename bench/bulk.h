@@ -43,12 +43,13 @@ static int bulk_main(const char *name, void (*fill_order)(uint32_t *order), uint
     for (uint32_t round = 0; round < BULK_WARM_ROUNDS; round++) {
         sum += bulk_round(blocks, order, round);
     }
-    struct driver_result result = {.benchmark = name, .ops = (uint64_t)rounds * BULK_BLOCKS};
-    result.start_ns = driver_now_ns();
-    for (uint32_t round = 0; round < rounds; round++) {
+    uint64_t measured = driver_steps(rounds);
+    struct driver_result result = {.benchmark = name, .ops = measured * BULK_BLOCKS};
+    driver_start(&result);
+    for (uint32_t round = 0; round < measured; round++) {
         sum += bulk_round(blocks, order, round);
     }
-    result.end_ns = driver_now_ns();
+    driver_stop(&result);
     result.checksum = sum;
     driver_print(&result);
     return 0;

@@ -60,10 +60,10 @@ int main(void) {
     struct slot *slots = driver_table(SLOTS * sizeof *slots);
     uint64_t sum = run(slots, &random, STEPS / 10);
 
-    struct driver_result result = {.benchmark = "calloc_large", .ops = STEPS};
-    result.start_ns = driver_now_ns();
-    sum += run(slots, &random, STEPS);
-    result.end_ns = driver_now_ns();
+    struct driver_result result = {.benchmark = "calloc_large", .ops = driver_steps(STEPS)};
+    driver_start(&result);
+    sum += run(slots, &random, result.ops);
+    driver_stop(&result);
 
     for (uint32_t i = 0; i < SLOTS; i++) {
         free(slots[i].data);

@@ -47,10 +47,10 @@ static inline __attribute__((always_inline)) int mixed_main(const struct mixed *
     }
     uint64_t sum = mixed_run(table, mixed->slots, &random, mixed->warm_steps, take);
 
-    struct driver_result result = {.benchmark = mixed->name, .ops = mixed->steps};
-    result.start_ns = driver_now_ns();
-    sum += mixed_run(table, mixed->slots, &random, mixed->steps, take);
-    result.end_ns = driver_now_ns();
+    struct driver_result result = {.benchmark = mixed->name, .ops = driver_steps(mixed->steps)};
+    driver_start(&result);
+    sum += mixed_run(table, mixed->slots, &random, result.ops, take);
+    driver_stop(&result);
 
     for (uint32_t i = 0; i < mixed->slots; i++) {
         sum += driver_first_word(table[i]);

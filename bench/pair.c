@@ -42,10 +42,10 @@ int main(int argc, char **argv) {
     snprintf(name, sizeof name, "pair_%zu", size_bytes);
 
     run(size_bytes, steps / 20);
-    struct driver_result result = {.benchmark = name, .ops = steps};
-    result.start_ns = driver_now_ns();
-    result.checksum = run(size_bytes, steps);
-    result.end_ns = driver_now_ns();
+    struct driver_result result = {.benchmark = name, .ops = driver_steps(steps)};
+    driver_start(&result);
+    result.checksum = run(size_bytes, result.ops);
+    driver_stop(&result);
     driver_print(&result);
     return 0;
 }

@@ -78,10 +78,10 @@ int main(void) {
     }
     uint64_t sum = run(buffers, &random, STEPS / 10);
 
-    struct driver_result result = {.benchmark = "realloc_grow", .ops = STEPS};
-    result.start_ns = driver_now_ns();
-    sum += run(buffers, &random, STEPS);
-    result.end_ns = driver_now_ns();
+    struct driver_result result = {.benchmark = "realloc_grow", .ops = driver_steps(STEPS)};
+    driver_start(&result);
+    sum += run(buffers, &random, result.ops);
+    driver_stop(&result);
 
     for (uint32_t i = 0; i < BUFFERS; i++) {
         free(buffers[i].data);

@@ -90,6 +90,10 @@ void driver_print(const struct driver_result *result) {
            result->benchmark, (unsigned long long)result->ops, seconds,
            seconds * 1e9 / (double)result->ops, (unsigned long long)result->checksum,
            (unsigned long long)peak);
+    if (result->cpu_ns != 0) {
+        append(line, sizeof line, ", \"cpu_ns_per_op\": %.4f",
+               (double)result->cpu_ns / (double)result->ops);
+    }
     for (uint32_t i = 0; i < result->metric_count; ++i) {
         append(line, sizeof line, ", \"%s\": %.10g", result->metrics[i].name,
                result->metrics[i].value);

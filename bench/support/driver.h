@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 /* A figure beside time and peak memory, such as "average_rss_bytes". The lab knows each name and
- * its unit (lab/hakmem_lab/report.py). */
+ * its unit (lab/hakmem_lab/metrics.py). */
 struct driver_metric {
     const char *name;
     double value;
@@ -36,8 +36,9 @@ enum { DRIVER_METRICS = 8 };
 struct driver_result {
     const char *benchmark;
     uint64_t ops;      /* steps between the two readings of the clock, of all threads together */
-    uint64_t start_ns; /* driver_now_ns() before the first */
-    uint64_t end_ns;   /* and after the last */
+    uint64_t start_ns; /* driver_now_ns() before the first: driver_start() */
+    uint64_t end_ns;   /* and after the last: driver_stop() */
+    uint64_t cpu_ns;   /* processor time of all threads between the two; 0: not measured */
     uint64_t checksum;
     uint64_t peak_rss_bytes; /* 0: this process's own */
     uint32_t metric_count;
@@ -46,6 +47,14 @@ struct driver_result {
 
 /* Monotonic clock. */
 uint64_t driver_now_ns(void);
+
+/* Read both clocks, before the first measured step and after the last. */
+void driver_start(struct driver_result *result);
+void driver_stop(struct driver_result *result);
+
+/* How many steps to measure: `usual`, or an n-th of it where BENCH_DIVIDE=n asks for a short run.
+ * The warm-up stays as it is, so that two lengths differ by measured steps alone. */
+uint64_t driver_steps(uint64_t usual);
 
 /* bytes of zeroed memory from mmap, already faulted in; never given back. */
 void *driver_table(size_t bytes);

@@ -27,6 +27,7 @@ From the bottom up:
     machine_code/   what a library's code is, and what malloc and free execute (`hakmem audit`)
     doctor/    what of this machine matters for memory, and what to type
     soak/      long-lived heaps: drift, variation, tails, system calls
+    ab/        two builds against each other: faster, slower or the same; git bisect by that
     commands/  one command a file: its options, and what it prints
     cli        puts the commands together
 """

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 import typer
 from rich.markup import escape
 
+from hakmem_lab.commands.ab import ab_command
 from hakmem_lab.commands.audit import audit_command
 from hakmem_lab.commands.bench import bench_command
+from hakmem_lab.commands.bisect import bisect_command
 from hakmem_lab.commands.common import PASS_ON, err
 from hakmem_lab.commands.compare import compare_command
 from hakmem_lab.commands.demo import demo_command
@@ -38,6 +40,8 @@ app.command("bench")(bench_command)
 app.command("audit")(audit_command)
 app.command("soak")(soak_command)
 app.command("doctor")(doctor_command)
+app.command("ab")(ab_command)
+app.command("bisect")(bisect_command)
 app.command("demo")(demo_command)
 app.add_typer(peers_app, name="peers")
 app.add_typer(results_app, name="results")

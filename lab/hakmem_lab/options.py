@@ -44,3 +44,15 @@ def variables_of(listed: Sequence[str]) -> dict[str, str]:
         if name in ("LD_PRELOAD", "LD_AUDIT", "LAB_WITNESS"):
             raise LabError(f"--env {name}: the lab sets that itself")
     return variables
+
+
+def fraction_of(option: str, text: str) -> float:
+    """0.5% and 0.005 are the same."""
+    number, percent, rest = text.strip().partition("%")
+    try:
+        value = float(number) / (100 if percent else 1)
+    except ValueError:
+        value = -1.0
+    if rest or not 0 < value < 1:
+        raise LabError(f"{option} takes a share such as 0.5%, not '{text}'")
+    return value

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,10 @@ NAMES = """
 STUB = BUILD / "bench" / "libstub.so"
 
 
-def drive(benchmark: Benchmark, library: Path | None) -> dict[str, object]:
-    return run_driver(benchmark.driver, *benchmark.arguments, library=library)
+def drive(
+    benchmark: Benchmark, library: Path | None, variables: Mapping[str, str] | None = None
+) -> dict[str, object]:
+    return run_driver(benchmark.driver, *benchmark.arguments, library=library, variables=variables)
 
 
 def test_the_micro_suite_has_the_agreed_names() -> None:
@@ -37,10 +40,17 @@ def test_same_checksum_under_the_library_and_the_system(benchmark: Benchmark) ->
     assert ours["ops"] == system["ops"]
     for line in (system, ours):
         assert line["benchmark"] == benchmark.name
-        for name in ("ops", "seconds", "ns_per_op", "peak_rss_bytes"):
+        for name in ("ops", "seconds", "ns_per_op", "cpu_ns_per_op", "peak_rss_bytes"):
             value = line[name]
             assert isinstance(value, (int, float))
             assert value > 0
+
+
+@pytest.mark.parametrize("name", ["pair_64", "mid_mixed", "bulk_lifo", "realloc_grow"])
+def test_a_short_run_takes_a_part_of_the_steps(name: str) -> None:
+    benchmark = next(each for each in MICRO if each.name == name)
+    usual, short = drive(benchmark, LIBRARY), drive(benchmark, LIBRARY, {"BENCH_DIVIDE": "10"})
+    assert int(str(short["ops"])) * 10 == int(str(usual["ops"]))
 
 
 @pytest.mark.parametrize(

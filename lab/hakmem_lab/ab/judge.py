@@ -1,0 +1,90 @@
+"""The question of `hakmem ab`, and how it is answered, step by step."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from hakmem_lab.ab import instructions, layout, reach, trial
+from hakmem_lab.ab.builds import Recipe, Side
+from hakmem_lab.ab.verdict import Verdict, overall
+from hakmem_lab.ab.workload import Workload
+
+
+@dataclass(frozen=True)
+class Question:
+    a: Side
+    b: Side
+    workloads: Sequence[Workload]
+    limits: trial.Limits
+    recipe: Recipe
+    seed: int
+    with_layout: bool = False
+    with_instructions: bool = False
+
+
+@dataclass
+class Answer:
+    question: Question
+    change: reach.Change
+    reached: dict[str, list[reach.Reached]] = field(default_factory=dict)  # by benchmark
+    counts: dict[str, instructions.Count] = field(default_factory=dict)
+    records: list[trial.Record] = field(default_factory=list)
+
+    def executes_the_change(self, workload: Workload) -> bool | None:
+        """None: that cannot be told, or no code differs."""
+        if workload.name not in self.reached:
+            return None
+        return any(each.executed for each in self.reached[workload.name])
+
+    @property
+    def was_executed(self) -> bool | None:
+        told = [self.executes_the_change(each) for each in self.question.workloads]
+        return None if None in told else any(told)
+
+    @property
+    def verdict(self) -> Verdict:
+        return overall([record.verdict for record in self.records])
+
+
+def answer(question: Question, console: Console) -> Answer:
+    a, b = question.a.library, question.b.library
+    found = Answer(question, reach.compare(a, b))
+    if found.change.can_be_checked:
+        with console.status("which of the changed code is executed?"):
+            for each in question.workloads:
+                found.reached[each.name] = reach.run(found.change, a, b, each.command)
+    measured = [each for each in question.workloads if found.executes_the_change(each) is not False]
+    if not measured:
+        return found
+    if question.with_instructions:
+        for each in measured:
+            with console.status(f"counting the instructions of {each.name}"):
+                found.counts[each.name] = instructions.count(each, a, b)
+    found.records = _measure(question, measured, console)
+    return found
+
+
+def _measure(
+    question: Question, workloads: Sequence[Workload], console: Console
+) -> list[trial.Record]:
+    generator = random.Random(question.seed)
+    links = None
+    if question.with_layout:
+        with console.status("building in pieces that can be put in any order"):
+            links = (
+                layout.movable(question.a, question.recipe),
+                layout.movable(question.b, question.recipe),
+            )
+    with tempfile.TemporaryDirectory(prefix="hakmem-ab-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # the program may change its user
+        programs = trial.Programs(
+            folder, (question.a.library, question.b.library), links, generator
+        )
+        return trial.run(workloads, programs, question.limits, generator, console)
