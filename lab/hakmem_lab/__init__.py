@@ -14,6 +14,7 @@ From the bottom up:
     stats      medians, confidence intervals, ratios
     metrics    what is measured: units, titles, how figures are written
     report     results as JSON (the schema that others read)
+    counting   system calls, counted in runs that are not timed
     jobs       what compare compares: a program, or a server with a client
     difference two results of the same benchmarks: what has changed
     verdicts   what a comparison shows, in a sentence

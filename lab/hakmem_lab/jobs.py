@@ -10,6 +10,7 @@ from functools import partial
 from rich.console import Console
 
 from hakmem_lab import measure, serve
+from hakmem_lab.counting import count_into
 from hakmem_lab.errors import NotMappedError, RunError
 from hakmem_lab.measure import Allocator, Command, words_of
 from hakmem_lab.peers import registry
@@ -95,13 +96,5 @@ def compare(
         return samples, notes
     # One that fails its timed runs has nothing to count.
     counting = [Task(job.name, name, trials[name].count) for _, name in samples.values]
-    try:
-        counts = interleave(counting, counted, 0, experiment.seed, console, "count")
-    except KeyboardInterrupt:  # before the first count
-        counts = Samples(interrupted=True)
-    for (_, name), reason in counts.failures.items():
-        notes.append(f"the system calls under {name} could not be counted: {reason}")
-    for key, series in counts.values.items():
-        samples.values[key] |= series
-    samples.interrupted = counts.interrupted
+    notes += count_into(samples, counting, counted, experiment.seed, console)
     return samples, notes

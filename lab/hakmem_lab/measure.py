@@ -102,10 +102,15 @@ def run(command: Command, allocator: Allocator) -> Run:
 
 def count(command: Command, allocator: Allocator) -> dict[str, float]:
     """Runs the command once, slowly, and counts its calls into the kernel (bench/tools/count.c)."""
+    return counted(command, allocator)[0]
+
+
+def counted(command: Command, allocator: Allocator) -> tuple[dict[str, float], bytes]:
+    """The same, and what it printed."""
     with work_folder() as directory:
         started = Started(command, allocator, directory, counting=True)
-        started.communicate()
-        return started.counts()
+        stdout = started.communicate()
+        return started.counts(), stdout
 
 
 @contextmanager

@@ -100,4 +100,6 @@ def figure(value: float, name: str) -> str:
 def number(value: float) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    if 0 < abs(value) < 0.01:
+        return f"{value:.1e}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if value else "0"

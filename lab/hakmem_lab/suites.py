@@ -121,8 +121,8 @@ SUITES: dict[str, tuple[AnyBenchmark, ...]] = {
 
 # The metrics that a suite's tables show; the first is the one that ratios are made of.
 METRICS: dict[str, tuple[str, ...]] = {
-    "micro": ("ns_per_op", "peak_rss_bytes"),
-    "threads": ("ns_per_op", "peak_rss_bytes", "thread_bytes"),
+    "micro": ("ns_per_op", "peak_rss_bytes", "syscalls_per_op"),
+    "threads": ("ns_per_op", "peak_rss_bytes", "thread_bytes", "syscalls_per_op"),
     "memory": (
         "peak_rss_bytes",
         "average_rss_bytes",

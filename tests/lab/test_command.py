@@ -78,6 +78,12 @@ def test_bench_prints_the_stub_and_writes_the_samples(tmp_path: Path) -> None:
     }
     metrics = {row["metric"] for row in content["results"]}
     assert {"ns_per_op", "wall_s", "cpu_s", "peak_rss_bytes", "page_faults"} <= metrics
+    calls = {
+        (row["benchmark"], row["allocator"]): row["median"]
+        for row in content["results"]
+        if row["metric"] == "syscalls_per_op"
+    }
+    assert set(calls) == rows and calls["pair_16", "hakmem"] == 0
     assert "random_mixed_256" in done.stdout
 
 
@@ -88,6 +94,12 @@ def test_the_stub_is_left_out_where_it_would_mislead(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     content = json.loads(target.read_text())
     assert {row["allocator"] for row in content["results"]} == {"hakmem", "glibc"}
+    calls = [
+        row["median"]
+        for row in content["results"]
+        if row["metric"] == "syscalls_per_op" and row["allocator"] == "glibc"
+    ]
+    assert calls and calls[0] > 0.1  # it maps each of these blocks anew
 
 
 def test_the_demo_ends_in_zero_with_a_table(tmp_path: Path) -> None:

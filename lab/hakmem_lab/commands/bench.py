@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from hakmem_lab import report, suites, tables
 from hakmem_lab.commands.common import (
+    CountOption,
     HtmlOption,
     JsonOption,
     PeersOption,
@@ -24,10 +27,11 @@ from hakmem_lab.commands.common import (
     seed_of,
     typed,
 )
+from hakmem_lab.counting import count_into, per_operation
 from hakmem_lab.measure import Allocator, run
 from hakmem_lab.options import allocator_options
 from hakmem_lab.peers import registry
-from hakmem_lab.schedule import Metrics, Task, interleave
+from hakmem_lab.schedule import Metrics, Samples, Task, interleave
 
 
 def bench_command(
@@ -43,6 +47,7 @@ def bench_command(
     warmup: WarmupOption = 1,
     profile: ProfileOption = None,
     settings: SetOption = None,
+    count: CountOption = 1,
     seed: SeedOption = None,
     json: JsonOption = None,
     html: HtmlOption = None,
@@ -73,9 +78,29 @@ def bench_command(
             benchmark.make_ready()
     samples = interleave(tasks, runs, warmup, experiment.seed, err)
     checksums.judge(samples)
-    view = report.View(report.document(experiment, samples))
+    notes: list[str] = []
+    if count and not samples.interrupted:
+        counting = _counting_tasks(benchmarks, allocators, samples)
+        notes = count_into(samples, counting, count, experiment.seed, err)
+    document = report.document(experiment, samples)
+    if notes:
+        document["notes"] = notes
+    view = report.View(document)
     tables.suite(out, view)
     finish(view, samples, json, html)
+
+
+def _counting_tasks(
+    benchmarks: Sequence[suites.AnyBenchmark], allocators: Sequence[Allocator], samples: Samples
+) -> list[Task]:
+    """For drivers whose timed runs succeeded: programs have no operations to count by."""
+    return [
+        Task(each.name, allocator.name, partial(per_operation, each.command(), allocator))
+        for each in benchmarks
+        if isinstance(each, suites.Benchmark)
+        for allocator in allocators
+        if (each.name, allocator.name) in samples.values
+    ]
 
 
 def _bench_task(

@@ -50,6 +50,9 @@ PeersOption = Annotated[
 ]
 RunsOption = Annotated[int, typer.Option(min=1, metavar="N", help="Measured runs of each.")]
 WarmupOption = Annotated[int, typer.Option(min=0, metavar="N", help="Runs before them, dropped.")]
+CountOption = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Runs in which system calls are counted.")
+]
 SeedOption = Annotated[
     int | None, typer.Option(metavar="N", help="Order of the runs; default: another each time.")
 ]

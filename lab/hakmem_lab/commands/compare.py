@@ -9,6 +9,7 @@ import typer
 
 from hakmem_lab import jobs, report, serve, tables, verdicts
 from hakmem_lab.commands.common import (
+    CountOption,
     HtmlOption,
     JsonOption,
     PeersOption,
@@ -47,9 +48,7 @@ def compare_command(
     peers: PeersOption = None,
     runs: RunsOption = 10,
     warmup: WarmupOption = 1,
-    count: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Runs in which system calls are counted.")
-    ] = 2,
+    count: CountOption = 2,
     base: Annotated[str, typer.Option(help="The allocator that all are set against.")] = "glibc",
     profile: ProfileOption = None,
     settings: SetOption = None,
