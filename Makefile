@@ -4,7 +4,7 @@
 SECONDS ?= 60
 PREFIX ?= /usr/local
 
-.PHONY: release debug demo check asan tsan ubsan lint format fuzz bench mutants install clean help
+.PHONY: release debug demo check asan tsan ubsan musl aarch64 lint format fuzz bench mutants install clean help
 .DEFAULT_GOAL := release
 
 ## make              build/release/libhakmem.so and .a
@@ -27,6 +27,11 @@ check:
 ## make asan         the tests that fit AddressSanitizer; likewise tsan, ubsan
 asan tsan ubsan:
 	@tools/setup build check
+	@tools/test $@
+
+## make musl         the tests on another C library; make aarch64: on an emulated processor
+musl aarch64:
+	@tools/setup build check ports
 	@tools/test $@
 
 ## make lint         format, static analysis, layers, exported symbols, golden of the fast paths

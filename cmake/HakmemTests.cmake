@@ -9,6 +9,9 @@ set(HAKMEM_PRELOAD LD_PRELOAD CACHE STRING "The variable that holds what a test'
 set(HAKMEM_LAUNCHER "" CACHE STRING "A command that starts a program; what to preload is added to its end")
 option(HAKMEM_HAS_CMOCKA "cmocka is there for this C library and processor" ON)
 
+option(HAKMEM_LIBC_IS_GLIBC "The C library is glibc, with what only it has" ON)
+option(HAKMEM_HAS_CXX "There is a C++ library for this C library" ON)
+
 # cmocka, or the part of it that the tests use.
 add_library(hakmem_cmocka INTERFACE)
 if(HAKMEM_HAS_CMOCKA)

@@ -16,6 +16,10 @@ LIBRARY = Path(os.environ.get("HAKMEM_LIBRARY", BUILD / "libhakmem.so")).resolve
 LAUNCHER = os.environ.get("HAKMEM_LAUNCHER", "")
 
 
+# For tests that start programs of this machine's own.
+native = pytest.mark.skipif(LAUNCHER != "", reason="starts programs of this machine's C library")
+
+
 @dataclass
 class Runner:
     """Starts programs that test themselves; see support.h."""
@@ -47,6 +51,8 @@ class Runner:
         `before` is a command that execs the rest of its line, such as a shell that sets limits.
         `kernel` asks for another kernel: see tests/kernel/kernel.c."""
         path = self.path(program) if isinstance(program, str) else program
+        if LAUNCHER and not path.exists():
+            pytest.skip(f"there is no {path.name} for this C library")
         variables = {**self.clean, **(environment or {})}
         if options:
             variables["HAKMEM_OPTIONS"] = options

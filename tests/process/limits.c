@@ -13,7 +13,6 @@
  * usage: limits stranded in-bins
  *   What lies free in a thread's bins of one size must serve another. */
 #include <errno.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,7 +166,7 @@ static void run_refused_at(size_t bytes) {
         CHECK(total >= bytes / 2 && total <= bytes * 2);
         check_refusals(list);
         go_on(list, sizes[i], total);
-        malloc_trim(0);
+        process_trim();
     }
 }
 
@@ -201,7 +200,7 @@ static void run_stranded(void) {
     for (size_t i = 0; i < 16 * MIB / 128; i++)
         small = take_link(128, small);
     give_links(small, true);
-    malloc_trim(0);
+    process_trim();
     size_t total, limit = process_status("VmSize") * KIB + 64 * MIB;
     CHECK(setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit}) == 0);
     large = take_until_refused(4096, &total);

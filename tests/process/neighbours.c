@@ -1,7 +1,6 @@
 /* realloc moves the pages of large blocks instead of their bytes. Blocks are not always
  * whole pages: what lies beside a block in its last page, or beside where it goes, must
  * stay. Blocks of each size lie in a row, every other one grows, and all are looked at. */
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +28,7 @@ static void grow_among_neighbours(size_t size, size_t grown) {
     /* Blocks between those that stay, their pages not there: what realloc likes to take. */
     for (int i = 0; i < BLOCKS; i += 2)
         free(beside[i]);
-    malloc_trim(0);
+    process_trim();
     for (int i = 0; i < BLOCKS; i += 2) {
         blocks[i] = realloc(blocks[i], grown);
         CHECK(blocks[i] != NULL);
