@@ -5,8 +5,6 @@ set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR ${CMAKE_HOST_SYSTEM_PROCESSOR})
 set(musl_specs /usr/lib/${CMAKE_SYSTEM_PROCESSOR}-linux-musl/musl-gcc.specs)
 
-set(CMAKE_C_COMPILER gcc)
-set(CMAKE_CXX_COMPILER g++)
 set(CMAKE_C_FLAGS_INIT -specs=${musl_specs})
 set(CMAKE_CXX_FLAGS_INIT -specs=${musl_specs})
 # No program that CMake tries to link as C++ would link.
