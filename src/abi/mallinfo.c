@@ -8,6 +8,8 @@
 #include "front/front.h"
 #include "hakmem/hakmem.h"
 
+#ifdef __GLIBC__
+
 struct mallinfo2 hak_mallinfo2(void) {
     struct mallinfo2 info = {0};
     if (!front_start())
@@ -72,3 +74,5 @@ int hak_malloc_info(int options, FILE *stream) {
             f.arena.reserved_bytes + f.huge.bytes);
     return 0;
 }
+
+#endif

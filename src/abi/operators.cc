@@ -4,8 +4,9 @@
 //
 // This is the library's only C++, for only C++ can catch. It is written so that
 // the library needs no C++ library: everything taken from one is a weak
-// reference, present whenever the program is one that could throw.
-#include <cstddef>
+// reference, present whenever the program is one that could throw. Not even its
+// headers are needed.
+#include <stddef.h>
 
 namespace std {
 using new_handler = void (*)();

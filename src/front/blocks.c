@@ -66,6 +66,13 @@ size_t front_good_size(size_t size, size_t alignment) {
  * more than half of it lies idle. */
 static bool may_stay(size_t usable, size_t size) { return size <= usable && size >= usable / 2; }
 
+/* Whether the pages that hold the first bytes of both blocks hold nothing else. Size
+ * classes are whole pages of 4 KiB from 64 KiB on, but not of 16 or 64 KiB. */
+static bool own_their_pages(size_t bytes, size_t usable, const void *other) {
+    size_t whole = align_up(bytes, os_page_size());
+    return bytes >= MOVE_MIN_BYTES && whole <= usable && whole <= front_usable_bytes(other);
+}
+
 /* The contents of a block go to a new one, large ones by their pages where that
  * pays, and the old one goes. */
 static void *move_to_new(void *block, size_t usable, size_t size) {
@@ -73,7 +80,7 @@ static void *move_to_new(void *block, size_t usable, size_t size) {
     if (moved == NULL)
         return NULL;
     size_t kept = hak_min(usable, size);
-    if (!move_pages(block, moved, kept))
+    if (!own_their_pages(kept, usable, moved) || !move_pages(block, moved, kept))
         memcpy(moved, block, kept);
     front_free(block, front_free_slow);
     return moved;

@@ -17,11 +17,13 @@
 #include "os/lock.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 enum { SPINS = 100 };
+
+/* Of the kernel's interface; its headers are not everywhere that a C library is. */
+enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1, FUTEX_PRIVATE_FLAG = 128 };
 
 _Atomic uintptr_t os_lock_forker;
 

@@ -116,15 +116,15 @@ bool os_table_make_writable(void *address, size_t bytes) {
     return done;
 }
 
+/* Addresses first, then memory for those that stay: the slack around an alignment must
+ * not count as memory where the kernel promises no more than it has. */
 void *os_map_aligned(size_t bytes, size_t alignment) {
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-    int protection = PROT_READ | PROT_WRITE;
     if (alignment <= page_size_bytes)
-        return map(OS_CALL_MAP, NULL, bytes, protection, flags);
+        return map(OS_CALL_MAP, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
     size_t slack = alignment - page_size_bytes;
     if (bytes > PTRDIFF_MAX - slack)
         return NULL;
-    char *start = map(OS_CALL_MAP, NULL, bytes + slack, protection, flags);
+    char *start = map(OS_CALL_MAP, NULL, bytes + slack, PROT_NONE, ANONYMOUS);
     if (start == NULL)
         return NULL;
     size_t before = align_up((uintptr_t)start, alignment) - (uintptr_t)start;
@@ -132,7 +132,10 @@ void *os_map_aligned(size_t bytes, size_t alignment) {
         os_unmap(start, before);
     if (slack != before)
         os_unmap(start + before + bytes, slack - before);
-    return start + before;
+    if (os_commit(start + before, bytes))
+        return start + before;
+    os_unmap(start + before, bytes);
+    return NULL;
 }
 
 void os_unmap(void *address, size_t bytes) {

@@ -39,8 +39,10 @@ struct os_lock pools_opening_lock;
 void slab_init(unsigned count) { shard_count = count; }
 unsigned slab_shard_count(void) { return shard_count; }
 
+/* Pairs with the release in add_fresh: who finds the new class finds the new shard, too,
+ * read after it, and never takes the lock of the old one for the right one. */
 hak_inline unsigned span_class(const struct span *span) {
-    return atomic_load_explicit(&span->class, memory_order_relaxed);
+    return atomic_load_explicit(&span->class, memory_order_acquire);
 }
 
 hak_inline unsigned span_shard_of(const struct span *span) {
@@ -168,7 +170,7 @@ static bool add_span(unsigned shard, unsigned class, unsigned *fresh) {
     mark_all_free(span);
     struct pool *pool = lock_pool(shard, class);
     atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
-    atomic_store_explicit(&span->class, (uint8_t) class, memory_order_relaxed);
+    atomic_store_explicit(&span->class, (uint8_t) class, memory_order_release);
     write_entries(span, slab_entry(shard, class));
     change_count(&pool->slab_count, span->slabs);
     settle(pool, span);

@@ -205,13 +205,12 @@ struct super *arena_take(size_t count, size_t alignment) {
     }
     bool claimed = index != NOT_FOUND && claim(index, count);
     os_lock_release(&arena_lock);
-    if (!claimed)
-        return NULL;
-    if (!commit(index, count)) {
+    if (claimed && commit(index, count))
+        return window_super(index);
+    if (claimed)
         unclaim(index, count);
-        return take_committed(count, alignment);
-    }
-    return window_super(index);
+    /* No memory, or none to describe it with: only what has both will do. */
+    return take_committed(count, alignment);
 }
 
 bool arena_take_at(size_t index, size_t count) {

@@ -95,7 +95,8 @@ static void settle(struct span_shard *shard, struct super *super, uint64_t now_m
 /* Lets a shard have a SuperSlab that no list knows. */
 static void adopt(struct span_shard *shard, struct super *super) {
     atomic_store_explicit(&super->shard, (uint16_t)(shard - span_shards), memory_order_relaxed);
-    atomic_store_explicit(&super->home, SUPER_IN_SHARD, memory_order_relaxed);
+    /* Pairs with the acquire in span_lock_home. */
+    atomic_store_explicit(&super->home, SUPER_IN_SHARD, memory_order_release);
     shard->super_count++;
 }
 
@@ -265,7 +266,9 @@ static struct span_shard *span_lock_home(struct span *span) {
         unsigned index = atomic_load_explicit(&super->shard, memory_order_relaxed);
         struct span_shard *shard = &span_shards[index];
         os_lock_acquire(&shard->lock);
-        if (atomic_load_explicit(&super->home, memory_order_relaxed) != SUPER_IN_SHARD) {
+        /* Pairs with the release in adopt: a SuperSlab that has gone from this shard to
+         * another by way of the arena is seen with that one's number. */
+        if (atomic_load_explicit(&super->home, memory_order_acquire) != SUPER_IN_SHARD) {
             os_lock_release(&shard->lock);
             return NULL;
         }

@@ -20,17 +20,16 @@ struct slot {
     { #name, (void **)&api.name, glibc_has_it }
 
 static const struct slot slots[] = {
-    SLOT(malloc, true),         SLOT(calloc, true),
-    SLOT(realloc, true),        SLOT(reallocarray, true),
-    SLOT(free, true),           SLOT(cfree, false),
-    SLOT(memalign, true),       SLOT(aligned_alloc, true),
-    SLOT(posix_memalign, true), SLOT(valloc, true),
-    SLOT(pvalloc, true),        SLOT(malloc_usable_size, true),
-    SLOT(malloc_trim, true),    SLOT(mallopt, true),
-    SLOT(mallinfo, true),       SLOT(mallinfo2, true),
-    SLOT(malloc_info, true),    SLOT(malloc_stats, true),
-    SLOT(free_sized, false),    SLOT(free_aligned_sized, false),
-    SLOT(sdallocx, false),      SLOT(nallocx, false),
+    SLOT(malloc, true),       SLOT(calloc, true),        SLOT(realloc, true),
+    SLOT(reallocarray, true), SLOT(free, true),          SLOT(cfree, false),
+    SLOT(memalign, true),     SLOT(aligned_alloc, true), SLOT(posix_memalign, true),
+    SLOT(valloc, true),       SLOT(pvalloc, true),       SLOT(malloc_usable_size, true),
+    SLOT(malloc_trim, true),  SLOT(mallopt, true),       SLOT(malloc_stats, true),
+    SLOT(free_sized, false),  SLOT(sdallocx, false),     SLOT(free_aligned_sized, false),
+    SLOT(nallocx, false),
+#ifdef __GLIBC__
+    SLOT(mallinfo, true),     SLOT(mallinfo2, true),     SLOT(malloc_info, true),
+#endif
 };
 
 bool abi_is_glibc(void) { return strcmp(mode, "glibc") == 0; }

@@ -48,14 +48,16 @@ struct interface {
     size_t (*malloc_usable_size)(void *);
     int (*malloc_trim)(size_t);
     int (*mallopt)(int, int);
-    struct mallinfo (*mallinfo)(void);
-    struct mallinfo2 (*mallinfo2)(void);
-    int (*malloc_info)(int, FILE *);
     void (*malloc_stats)(void);
     void (*free_sized)(void *, size_t);
     void (*free_aligned_sized)(void *, size_t, size_t);
     void (*sdallocx)(void *, size_t, int);
     size_t (*nallocx)(size_t, int);
+#ifdef __GLIBC__
+    struct mallinfo (*mallinfo)(void);
+    struct mallinfo2 (*mallinfo2)(void);
+    int (*malloc_info)(int, FILE *);
+#endif
 };
 
 extern struct interface api;

@@ -68,7 +68,7 @@ static void twice_long_after(void) {
     void *block = take_announced(112);
     free(block);
     flush_by_frees(112);
-    malloc_trim(0);
+    process_trim();
     free(hidden(block));
     for (size_t i = 0; i < COUNT; i++)
         free(blocks[i]);
@@ -98,7 +98,7 @@ static void twice_largest(void) {
 static void twice_large_after_trim(void) {
     void *block = take_announced(3 * MIB);
     free(block);
-    malloc_trim(0);
+    process_trim();
     free(hidden(block));
 }
 

@@ -5,7 +5,6 @@
  * another. */
 #include "bugs.h"
 
-#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +42,7 @@ static void free_all(void *argument) {
     struct stale *stale = argument;
     for (size_t i = 0; i < 4000; i++)
         free(stale->blocks[i]);
-    malloc_trim(0);
+    process_trim();
 }
 
 /* All blocks have gone home and their slabs are given back. */
@@ -97,7 +96,7 @@ static void duplicate_after_class_changed(void) {
     free(hidden(duplicate)); /* stays in this thread's bin */
     in_a_thread(free_all, &stale);
     take_until_slab_is_reused(duplicate, 2048);
-    malloc_trim(0); /* empties this thread's bins; a malloc would hand the duplicate out */
+    process_trim(); /* empties this thread's bins; a malloc would hand the duplicate out */
 }
 
 /* The same with a free that comes when the slab already is another's: the

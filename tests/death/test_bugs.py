@@ -15,6 +15,9 @@ import pytest
 BUILD = Path(os.environ.get("HAKMEM_BUILD", "build/release")).resolve()
 LIBRARY = Path(os.environ.get("HAKMEM_LIBRARY", BUILD / "libhakmem.so")).resolve()
 PROGRAM = BUILD / "tests" / "death" / "bugs"
+# Set for other C libraries: theirs has no malloc by another name, and this machine's shell is not
+# of theirs.
+IS_NATIVE = not os.environ.get("HAKMEM_LAUNCHER")
 ENVIRONMENT = {
     "LD_PRELOAD": str(LIBRARY),
     **{name: os.environ[name] for name in ("HANG_SECONDS",) if name in os.environ},
@@ -149,6 +152,10 @@ def check_report(outcome: Outcome, kinds: tuple[str, ...]) -> None:
         assert re.search(rf"\b{outcome.announced['size']}\b", report), (outcome.announced, report)
 
 
+if not IS_NATIVE:
+    del EXPECTED["free-block-of-libc"]
+
+
 @pytest.mark.parametrize("bug", EXPECTED)
 def test_bug_is_reported(bug: str) -> None:
     outcome = run(bug)
@@ -171,6 +178,7 @@ def test_slabs_that_change_their_shard_are_no_bug() -> None:
         assert (outcome.status, outcome.last_line) == (0, "unnoticed")
 
 
+@pytest.mark.skipif(not IS_NATIVE, reason="by this machine's shell")
 @pytest.mark.parametrize("bug", ["free-static", "twice-small"])
 def test_report_without_standard_error(bug: str) -> None:
     finished = subprocess.run(

@@ -5,8 +5,8 @@
 #include "interpreter.h"
 
 #include <errno.h>
-#include <malloc.h>
 
+#include "abi/figures.h"
 #include "hakmem/hakmem.h"
 #include "model.h"
 #include "pattern.h"
@@ -341,9 +341,9 @@ void exchange_end(struct exchange *exchange) {
 
 void interpreter_expect_empty_heap(void) {
     hak_malloc_trim(0);
-    struct mallinfo2 info = hak_mallinfo2();
+    struct figures figures = figures_gather();
     struct interpreter none = {0};
-    if (info.uordblks != 0 || info.hblks != 0)
+    if (figures.live_bytes != 0)
         model_violated(&none, "all is freed, but %zu bytes and %zu huge blocks are in use",
-                       info.uordblks, info.hblks);
+                       figures.live_bytes, figures.huge.count);
 }

@@ -12,6 +12,12 @@ import pytest
 
 BUILD = Path(os.environ.get("HAKMEM_BUILD", "build/release")).resolve()
 LIBRARY = Path(os.environ.get("HAKMEM_LIBRARY", BUILD / "libhakmem.so")).resolve()
+# What starts programs of another C library or processor; ends in what is to be preloaded.
+LAUNCHER = os.environ.get("HAKMEM_LAUNCHER", "")
+
+
+# For tests that start programs of this machine's own.
+native = pytest.mark.skipif(LAUNCHER != "", reason="starts programs of this machine's C library")
 
 
 @dataclass
@@ -38,17 +44,28 @@ class Runner:
         preload: bool = True,
         options: str = "",
         environment: dict[str, str] | None = None,
+        kernel: str = "",
     ) -> subprocess.CompletedProcess[str]:
         """Runs a program of this folder, demands that it ends well, returns what it wrote.
 
-        `before` is a command that execs the rest of its line, such as a shell that sets limits."""
+        `before` is a command that execs the rest of its line, such as a shell that sets limits.
+        `kernel` asks for another kernel: see tests/kernel/kernel.c."""
         path = self.path(program) if isinstance(program, str) else program
-        command = [*before, str(path), *map(str, arguments)]
+        if LAUNCHER and not path.exists():
+            pytest.skip(f"there is no {path.name} for this C library")
         variables = {**self.clean, **(environment or {})}
         if options:
             variables["HAKMEM_OPTIONS"] = options
-        if preload:
-            variables["LD_PRELOAD"] = str(self.library)
+        libraries = [str(self.library)] if preload else []
+        if kernel:
+            variables["KERNEL"] = kernel
+            libraries.append(str(self.build / "tests" / "kernel" / "libkernel.so"))
+        launcher = LAUNCHER.split()
+        if launcher:
+            launcher[-1] += ":".join(libraries)
+        elif libraries:
+            variables["LD_PRELOAD"] = ":".join(libraries)
+        command = [*before, *launcher, str(path), *map(str, arguments)]
         finished = subprocess.run(
             command,
             env=variables,

@@ -4,7 +4,7 @@
  *                work: libc is not initialised, no constructor has run, the main
  *                thread's TLS is all zero, and its initial values are written
  *                over it afterwards (only when built with IN_RELOCATION=1)
- *   preinit      before the constructors of all libraries, ours too
+ *   preinit      before the constructors of all libraries, ours too; glibc's only
  *   constructor  priority 101, the earliest that programs may use
  *
  * Blocks from each are alive in all that follow, and go in main and in exit
@@ -62,17 +62,20 @@ static void check_and_give_all(struct phase *phase, int mark) {
 
 static int answer(void) { return 42; }
 
+#if IN_RELOCATION
 __attribute__((used)) static int (*resolve(void))(void) {
-    if (IN_RELOCATION)
-        take_all(&relocation, 1);
+    take_all(&relocation, 1);
     return answer;
 }
 
 static int probe(void) __attribute__((ifunc("resolve")));
+#else
+static int probe(void) { return answer(); }
+#endif
 
 static void run_preinit(void) { take_all(&preinit, 2); }
 
-__attribute__((section(".preinit_array"), used)) static void (*preinit_entry)(void) = run_preinit;
+CALL_AT_FIRST(run_preinit);
 
 __attribute__((constructor(101))) static void run_constructor(void) { take_all(&constructor, 3); }
 

@@ -52,8 +52,7 @@ static void child_late(void) { after(1); }
 
 static void register_early(void) { pthread_atfork(prepare_early, parent_early, child_early); }
 
-__attribute__((section(".preinit_array"),
-               used)) static void (*preinit_entry)(void) = register_early;
+CALL_AT_FIRST(register_early);
 
 static void *work(void *argument) {
     struct traffic traffic;

@@ -8,10 +8,11 @@
  *   The same, but what counts is how much address space is left over.
  * usage: limits at-run-time as|data
  *   A limit set by the program itself, a little above what it uses.
+ * usage: limits refused-at MEBIBYTES
+ *   Something else limits it, to about so much more.
  * usage: limits stranded in-bins
  *   What lies free in a thread's bins of one size must serve another. */
 #include <errno.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,19 +157,24 @@ static void run_to_the_end(size_t size) {
     give_links(list, true);
 }
 
-static void run_at_run_time(int resource, const char *field) {
-    CHECK(traffic_run(1, 20000));
-    size_t limit = process_status(field) * KIB + 100 * MIB;
-    CHECK(setrlimit(resource, &(struct rlimit){limit, limit}) == 0);
+/* Refused when about so much has been taken, of whatever size. */
+static void run_refused_at(size_t bytes) {
     static const size_t sizes[] = {100, 5000, 100000, 2 << 20};
     for (size_t i = 0; i < 4; i++) {
         size_t total;
         struct link *list = take_until_refused(sizes[i], &total);
-        CHECK(total >= 50 * MIB && total <= 200 * MIB);
+        CHECK(total >= bytes / 2 && total <= bytes * 2);
         check_refusals(list);
         go_on(list, sizes[i], total);
-        malloc_trim(0);
+        process_trim();
     }
+}
+
+static void run_at_run_time(int resource, const char *field) {
+    CHECK(traffic_run(1, 20000));
+    size_t limit = process_status(field) * KIB + 100 * MIB;
+    CHECK(setrlimit(resource, &(struct rlimit){limit, limit}) == 0);
+    run_refused_at(100 * MIB);
 }
 
 /* Frees those of a list that lie in the 64 KiB of its first. */
@@ -194,7 +200,7 @@ static void run_stranded(void) {
     for (size_t i = 0; i < 16 * MIB / 128; i++)
         small = take_link(128, small);
     give_links(small, true);
-    malloc_trim(0);
+    process_trim();
     size_t total, limit = process_status("VmSize") * KIB + 64 * MIB;
     CHECK(setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit}) == 0);
     large = take_until_refused(4096, &total);
@@ -220,6 +226,8 @@ int main(int argc, char **argv) {
         run_stranded();
     else if (strcmp(argv[1], "to-the-end") == 0)
         run_to_the_end(strtoul(argv[2], NULL, 10));
+    else if (strcmp(argv[1], "refused-at") == 0)
+        run_refused_at(strtoul(argv[2], NULL, 10) * MIB);
     else if (strcmp(argv[1], "at-run-time") != 0)
         run_with_limit(strtoul(argv[1], NULL, 10), strtoul(argv[2], NULL, 10));
     else if (strcmp(argv[2], "as") == 0)

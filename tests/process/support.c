@@ -150,6 +150,13 @@ size_t process_status(const char *field) {
     return strtoul(line + strlen(name), NULL, 10);
 }
 
+void process_trim(void) {
+    int (*trim)(size_t);
+    *(void **)&trim = dlsym(RTLD_DEFAULT, "malloc_trim");
+    CHECK(trim != NULL);
+    trim(0);
+}
+
 void wait_for_success(int child) {
     int status = -1;
     CHECK(child > 0);

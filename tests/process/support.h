@@ -60,6 +60,21 @@ bool traffic_run(unsigned seed, unsigned count);
 /* A number from /proc/self/status, such as "VmRSS" or "Threads"; sizes in KiB. */
 size_t process_status(const char *field);
 
+/* Calls a function before the constructors of all libraries, or where the C library knows
+ * no such moment before those of the program. */
+#ifdef __GLIBC__
+#define CALL_AT_FIRST(function)                                                                    \
+    __attribute__((section(".preinit_array"), used)) static void (*function##_entry)(void) =       \
+        function
+#else
+#define CALL_AT_FIRST(function)                                                                    \
+    __attribute__((constructor(101))) static void function##_entry(void) { function(); }           \
+    _Static_assert(1, "takes the semicolon")
+#endif
+
+/* malloc_trim of the library that is preloaded; not every C library has one. */
+void process_trim(void);
+
 /* Waits for a child and checks that it ended in 0. */
 void wait_for_success(int child);
 

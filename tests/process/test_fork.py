@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conftest import Runner
+from conftest import Runner, native
 
 
 def test_fork_while_threads_allocate(run: Runner) -> None:
@@ -21,5 +21,6 @@ def test_fork_handlers_of_others_allocate(run: Runner) -> None:
     assert run("fork_handlers").stderr == ""
 
 
+@native
 def test_vfork_and_spawn(run: Runner) -> None:
     assert run("spawn").stderr == ""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Runner, limited
+from conftest import Runner, limited, native
 
 MIB = 1 << 20
 
@@ -43,6 +43,7 @@ def test_limit_set_at_run_time(run: Runner, limit: str) -> None:
     run("limits", "at-run-time", limit)
 
 
+@native
 def test_real_programs_at_256_mib(run: Runner) -> None:
     environment = {"PATH": os.environ["PATH"], "LD_PRELOAD": str(run.library)}
     command = [*limited(f"ulimit -v {256 * 1024}"), "/bin/sh", "-c", "ls -l / | sort | wc -l"]
@@ -53,6 +54,7 @@ def test_real_programs_at_256_mib(run: Runner) -> None:
     assert finished.stderr == ""
 
 
+@native
 @pytest.mark.parametrize("life", ["short", "threads"])
 def test_a_core_file_stays_small(run: Runner, tmp_path: Path, life: str) -> None:
     elsewhere = Path("/proc/sys/kernel/core_pattern").read_text().startswith(("|", "/"))

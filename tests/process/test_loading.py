@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Runner
+from conftest import LAUNCHER, Runner, native
 
 NOBODY = 65534
 
 
+@native
 def test_dlopen_of_a_library_that_links_it(run: Runner, tmp_path: Path) -> None:
     # glibc's surplus of static TLS is about 1.7 KiB: at most 16 bytes of it are left over.
     copies = 400
@@ -27,8 +28,22 @@ def test_dlopen_of_a_library_that_links_it(run: Runner, tmp_path: Path) -> None:
     assert finished.stderr == ""
 
 
+@native
 def test_dlopen_of_the_library_itself(run: Runner) -> None:
     assert run("dlopen_direct", run.library, preload=False).stderr == ""
+
+
+IS_MUSL = "env" in LAUNCHER
+
+
+@pytest.mark.skipif(not IS_MUSL, reason="musl has no room for thread-local state that comes late")
+def test_dlopen_is_refused_by_musl(run: Runner) -> None:
+    finished = run("dlopen_refused", run.path("libplugin.so"), "refused", preload=False)
+    assert finished.stderr == ""
+
+
+def test_dlopen_of_a_library_that_links_what_is_there_already(run: Runner) -> None:
+    assert run("dlopen_refused", run.path("libplugin.so"), "taken").stderr == ""
 
 
 def test_static_program(run: Runner) -> None:

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from conftest import Runner
+from conftest import Runner, native
 
 
 def test_signals_while_threads_allocate(run: Runner) -> None:
@@ -17,6 +17,7 @@ def test_setuid_with_threads(run: Runner) -> None:
     assert run("set_ids").stderr == ""
 
 
+@native
 @pytest.mark.parametrize("replaced", ["by-valgrind", "not-replaced"])
 def test_valgrind(run: Runner, replaced: str) -> None:
     # Either Valgrind puts its own malloc in place of ours, or it watches ours at work.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conftest import Runner
+from conftest import Runner, native
 
 BINDINGS = pytest.mark.parametrize("binding", [{}, {"LD_BIND_NOW": "1"}], ids=["lazy", "now"])
 
@@ -23,6 +23,7 @@ def test_first_call_with_statistics(run: Runner) -> None:
     assert "hakmem" in run("first_call", options="stats=exit").stderr
 
 
+@native
 def test_audit_module_with_a_second_copy(run: Runner) -> None:
     module = run.path("libaudit_module.so")
     run("traffic", environment={"LD_AUDIT": str(module)})

@@ -25,8 +25,7 @@ static void make_early_key(void) {
     early_key_made = pthread_key_create(&early_key, destroy_early) == 0;
 }
 
-__attribute__((section(".preinit_array"),
-               used)) static void (*preinit_entry)(void) = make_early_key;
+CALL_AT_FIRST(make_early_key);
 
 struct last_words {
     int iterations;

@@ -5,13 +5,13 @@
  *
  * The blocks must go home (law 6): many times more bytes are handed over than the
  * heap may have grown by in the end. */
-#include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "abi/figures.h"
 #include "hakmem/hakmem.h"
 #include "interpreter.h"
 #include "pattern.h"
@@ -102,7 +102,7 @@ int main(void) {
     }
     for (unsigned i = 0; i < 2 * PAIRS; i++)
         pthread_join(threads[i], NULL);
-    size_t heap_bytes = hak_mallinfo2().arena;
+    size_t heap_bytes = figures_gather().arena.committed_bytes;
     printf("stress: %d blocks handed over, the heap has %zu KiB\n", PAIRS * BLOCKS,
            heap_bytes / 1024);
     require(heap_bytes <= HEAP_MAX_BYTES, "the heap grew: blocks do not go home");

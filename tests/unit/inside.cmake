@@ -16,6 +16,8 @@ function(hakmem_inside target)
     set(objects "$<FILTER:${objects},INCLUDE,/src/(${layers})/>")
   endif()
   target_sources(${target} PRIVATE ${objects})
+  # None of these objects is C++, which not every C library has a library for.
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE HAK_DEBUG=$<BOOL:${HAKMEM_DEBUG}>)
   target_link_libraries(${target} PRIVATE Threads::Threads)

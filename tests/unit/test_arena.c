@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "os/memory.h"
+#include "os/metadata.h"
 #include "os/system.h"
 #include "span/arena.h"
 #include "span/window.h"
@@ -237,6 +238,21 @@ static void scene_refusals(void) {
     give(take(100, 1), 100);
 }
 
+/* Memory of the process is used up to the last byte, and so are descriptors: then the
+ * run that fits best, never used yet, is no use, but one that was given back is. */
+static void scene_no_descriptors(void) {
+    open_window(GIB);
+    struct super *run = take(20, 1);
+    size_t first = window_super_index(run->start);
+    give(run, 15);
+    refuse_kind(OS_CALL_KINDS);
+    while (os_metadata_take(sizeof *run) != NULL) {
+    }
+    struct super *again = arena_take(1, 1);
+    CHECK(again != NULL && again->committed && window_super_index(again->start) < first + 15);
+    allow_all();
+}
+
 static void scene_purge(void) {
     open_window(GIB);
     struct super *run = take(4, 1);
@@ -263,6 +279,7 @@ static void test_arena(void **state) {
     run_scene(scene_exhaustion);
     run_scene(scene_others_in_the_way);
     run_scene(scene_refusals);
+    run_scene(scene_no_descriptors);
     run_scene(scene_purge);
 }
 

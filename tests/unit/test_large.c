@@ -123,14 +123,14 @@ static void test_huge_refused(void **state) {
     allow_all();
     assert_int_equal(huge_stats().count, 0);
     /* The table itself cannot grow: the block is not lost in the kernel. */
-    static char *blocks[1 << 12];
+    static char *blocks[1 << 13];
     size_t count = 0;
     uint64_t unmapped = 0;
     refuse_kind(OS_CALL_REMAP);
-    while (count < 1 << 12 && (blocks[count] = huge_take(PAGE, 1)) != NULL)
+    while (count < 1 << 13 && (blocks[count] = huge_take(PAGE, 1)) != NULL)
         count++;
     unmapped = os_call_count(OS_CALL_UNMAP);
-    assert_true(count < 1 << 12);
+    assert_true(count < 1 << 13);
     assert_null(huge_take(PAGE, 1));
     assert_int_equal(os_call_count(OS_CALL_UNMAP), unmapped + 1);
     allow_all();
