@@ -17,6 +17,21 @@ uint64_t os_now_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+void os_sleep_ms(uint64_t ms) {
+    struct timespec left = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    int saved_errno = errno;
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+    }
+    errno = saved_errno;
+}
+
+/* glibc's own word for it, since 2.32; <sys/single_threaded.h> would demand it. */
+extern char __libc_single_threaded __attribute__((weak));
+
+bool os_is_threaded(bool otherwise) {
+    return &__libc_single_threaded != NULL ? __libc_single_threaded == 0 : otherwise;
+}
+
 unsigned os_processor_count(void) {
     cpu_set_t set;
     int saved_errno = errno;

@@ -9,6 +9,12 @@
 /* Milliseconds of a monotonic clock, a few milliseconds coarse, no system call. */
 uint64_t os_now_ms(void);
 
+void os_sleep_ms(uint64_t ms);
+
+/* Whether the process has, or has had, more than one thread; `otherwise` where the C
+ * library does not tell. */
+bool os_is_threaded(bool otherwise);
+
 /* Processors that this process may run on, at least 1. */
 unsigned os_processor_count(void);
 
