@@ -8,9 +8,11 @@
 #include "hakmem/hakmem.h"
 #include "os/system.h"
 
+#ifndef __GLIBC__
 int malloc_trim(size_t pad);
 int mallopt(int param, int value);
 void malloc_stats(void);
+#endif
 
 HAK_EXPORT int malloc_trim(size_t pad) {
     (void)pad;

@@ -20,7 +20,9 @@ HAK_EXPORT int posix_memalign(void **result, size_t alignment, size_t size) {
 HAK_EXPORT void *memalign(size_t alignment, size_t size) { return abi_memalign(alignment, size); }
 HAK_EXPORT void *valloc(size_t size) { return abi_valloc(size); }
 
-void *pvalloc(size_t size); /* glibc alone declares it */
+#ifndef __GLIBC__
+void *pvalloc(size_t size);
+#endif
 HAK_EXPORT void *pvalloc(size_t size) { return abi_pvalloc(size); }
 
 HAK_EXPORT void *reallocarray(void *block, size_t count, size_t size) {

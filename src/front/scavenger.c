@@ -14,10 +14,6 @@
  *
  * The thread has all signals blocked, a small stack and no cache. pthread_create may
  * allocate, so it is called without locks, and after is_there has been set. */
-#include <limits.h>
-#include <pthread.h>
-#include <signal.h>
-
 #include "front/front.h"
 #include "os/options.h"
 #include "os/system.h"
@@ -60,28 +56,10 @@ static void *scavenge(void *unused) {
     return NULL;
 }
 
-static bool make_thread(void) {
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) != 0)
-        return false;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    /* A new thread has its maker's mask. By the C library's own call, which leaves out the
-     * signal by which setuid reaches every thread. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_t thread;
-    int error = pthread_create(&thread, &attributes, scavenge, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error == 0;
-}
-
 static hak_cold void start(void) {
     if (os_now_ms() < atomic_load_explicit(&not_before_ms, memory_order_relaxed) || !claim())
         return;
-    if (make_thread())
+    if (os_thread_start(scavenge, STACK_BYTES))
         return;
     atomic_store_explicit(&not_before_ms, os_now_ms() + RETRY_MS, memory_order_relaxed);
     atomic_store_explicit(&is_there, false, memory_order_release);

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <time.h>
@@ -30,6 +32,24 @@ extern char __libc_single_threaded __attribute__((weak));
 
 bool os_is_threaded(bool otherwise) {
     return &__libc_single_threaded != NULL ? __libc_single_threaded == 0 : otherwise;
+}
+
+bool os_thread_start(void *(*run)(void *), size_t stack_bytes) {
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, stack_bytes);
+    /* A new thread has its maker's mask. By the C library's own call, which leaves out the
+     * signal by which setuid reaches every thread. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    int error = pthread_create(&thread, &attributes, run, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error == 0;
 }
 
 unsigned os_processor_count(void) {

@@ -15,6 +15,10 @@ void os_sleep_ms(uint64_t ms);
  * library does not tell. */
 bool os_is_threaded(bool otherwise);
 
+/* Starts a thread that nobody waits for, with all signals blocked. The C library may
+ * allocate to do so: called without locks. False: it could not be had. */
+bool os_thread_start(void *(*run)(void *), size_t stack_bytes);
+
 /* Processors that this process may run on, at least 1. */
 unsigned os_processor_count(void);
 

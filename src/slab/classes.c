@@ -37,8 +37,8 @@ static unsigned shortest_span(uint32_t size, unsigned share, unsigned from, unsi
 
 /* With enough blocks that a refill or two does not use it up. */
 static unsigned best_span(uint32_t size) {
-    unsigned from =
-        (unsigned)hak_min(divide_up(WANTED_BLOCKS * size, SLAB_BYTES), (size_t)WANTED_SLABS);
+    unsigned from = (unsigned)hak_min(divide_up((size_t)WANTED_BLOCKS * size, SLAB_BYTES),
+                                      (size_t)WANTED_SLABS);
     unsigned slabs = shortest_span(size, WANTED_TAIL_SHARE, from, WANTED_SLABS);
     return slabs != 0 ? slabs : shortest_span(size, TAIL_SHARE, from, SUPER_SLABS);
 }
