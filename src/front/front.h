@@ -64,18 +64,6 @@ void front_loaded(void);
 
 hak_global struct os_lock front_start_lock;
 
-/* The calling thread works without a cache from here on. */
-void front_go_without_cache(void);
-
-/* --- scavenger.c: purging while nobody calls --- */
-
-/* There is memory to be purged in a while: sees to it that a thread does so, if the
- * program has threads. Called without locks. */
-void scavenger_wanted(void);
-
-/* In the child of a fork: the thread is gone. */
-void scavenger_forget(void);
-
 /* --- fork.c --- */
 
 void front_register_fork(void);

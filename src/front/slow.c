@@ -5,13 +5,6 @@
 #include "span/large.h"
 #include "span/report.h"
 
-/* A large block that was freed may be the last that this program ever frees, so then
- * upkeep must not wait for a next call. */
-static void tick(struct thread *thread, bool at_once) {
-    if (cache_tick(thread, at_once))
-        scavenger_wanted();
-}
-
 /* --- malloc ------------------------------------------------------------------ */
 
 static void *take(struct thread *thread, struct request request, bool *is_zero) {
@@ -39,7 +32,7 @@ void *front_serve(struct request request, bool *is_zero) {
     if (thread != NULL && block != NULL) {
         if (hak_unlikely(watch_is_on(thread)))
             watch_saw_take(thread, request.bin, request.size);
-        tick(thread, false);
+        cache_tick(thread);
     }
     return block;
 }
@@ -75,6 +68,6 @@ void front_free_slow(void *block) {
     if (thread != NULL) {
         if (hak_unlikely(watch_is_on(thread)))
             watch_saw_give(thread, is_small ? bin : BIN_LARGE);
-        tick(thread, !is_small);
+        cache_tick(thread);
     }
 }

@@ -58,14 +58,10 @@ static _Atomic bool is_loaded; /* the dynamic linker is done with this library *
 static _Atomic bool has_key;   /* written under front_start_lock */
 static pthread_key_t key;
 
-void front_go_without_cache(void) {
-    front_tls.row = (struct row *)&cache_closed_row;
-    front_tls.cache = &dead_cache;
-}
-
 static void end_thread(void *argument) {
     struct thread *thread = argument;
-    front_go_without_cache();
+    front_tls.row = (struct row *)&cache_closed_row;
+    front_tls.cache = &dead_cache;
     cache_flush(thread);
     registry_remove(thread);
 }

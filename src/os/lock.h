@@ -4,7 +4,6 @@
  * Ranks: a thread takes locks in this order only, and holds at most one of each
  * rank but for the exceptions named; fork takes all.
  *
- *   purge      slabs that are on no list while the kernel takes their pages
  *   start      the first call of all
  *   registry   the list of thread caches
  *   opening    the first use of a class in a shard

@@ -3,9 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <time.h>
@@ -17,39 +15,6 @@ uint64_t os_now_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-void os_sleep_ms(uint64_t ms) {
-    struct timespec left = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    int saved_errno = errno;
-    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
-    }
-    errno = saved_errno;
-}
-
-/* glibc's own word for it, since 2.32; <sys/single_threaded.h> would demand it. */
-extern char __libc_single_threaded __attribute__((weak));
-
-bool os_is_threaded(bool otherwise) {
-    return &__libc_single_threaded != NULL ? __libc_single_threaded == 0 : otherwise;
-}
-
-bool os_thread_start(void *(*run)(void *), size_t stack_bytes) {
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) != 0)
-        return false;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, stack_bytes);
-    /* A new thread has its maker's mask. By the C library's own call, which leaves out the
-     * signal by which setuid reaches every thread. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_t thread;
-    int error = pthread_create(&thread, &attributes, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error == 0;
 }
 
 unsigned os_processor_count(void) {

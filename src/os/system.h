@@ -9,16 +9,6 @@
 /* Milliseconds of a monotonic clock, a few milliseconds coarse, no system call. */
 uint64_t os_now_ms(void);
 
-void os_sleep_ms(uint64_t ms);
-
-/* Whether the process has, or has had, more than one thread; `otherwise` where the C
- * library does not tell. */
-bool os_is_threaded(bool otherwise);
-
-/* Starts a thread that nobody waits for, with all signals blocked. The C library may
- * allocate to do so: called without locks. False: it could not be had. */
-bool os_thread_start(void *(*run)(void *), size_t stack_bytes);
-
 /* Processors that this process may run on, at least 1. */
 unsigned os_processor_count(void);
 

@@ -240,24 +240,22 @@ void arena_give(struct super *super, uint64_t now_ms) {
 }
 
 /* The oldest dirty SuperSlab, claimed, if it is old enough. */
-static struct super *claim_oldest_dirty(uint64_t before_ms, bool *pending) {
+static struct super *claim_oldest_dirty(uint64_t before_ms) {
     struct super *super = NULL;
     os_lock_acquire(&arena_lock);
     if (!list_is_empty(&dirty_list)) {
         super = container_of(dirty_list.next, struct super, dirty_link);
-        bool is_young = super->dirty_since_ms > before_ms;
-        *pending |= is_young;
-        if (is_young || !claim(window_super_index(super->start), 1))
+        if (super->dirty_since_ms > before_ms || !claim(window_super_index(super->start), 1))
             super = NULL;
     }
     os_lock_release(&arena_lock);
     return super;
 }
 
-size_t arena_purge(uint64_t before_ms, bool *pending) {
+size_t arena_purge(uint64_t before_ms) {
     size_t bytes = 0;
     struct super *super;
-    while ((super = claim_oldest_dirty(before_ms, pending)) != NULL) {
+    while ((super = claim_oldest_dirty(before_ms)) != NULL) {
         bool purged = move_out(super, ALL_SLABS);
         if (purged) {
             super->zero = ALL_SLABS;

@@ -20,9 +20,8 @@ bool arena_take_at(size_t index, size_t count);
 void arena_give(struct super *super, uint64_t now_ms);
 
 /* Purges free SuperSlabs that have been dirty since before_ms or longer; returns
- * the bytes given to the kernel. *pending becomes true if there are younger ones.
- * Called with span_purge_lock alone. */
-size_t arena_purge(uint64_t before_ms, bool *pending);
+ * the bytes given to the kernel. Called without locks. */
+size_t arena_purge(uint64_t before_ms);
 
 struct arena_stats {
     size_t reserved_bytes;  /* address space */

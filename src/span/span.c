@@ -17,8 +17,7 @@
  * what the last of them has left serves the shard.
  *
  * Locks: the shard's lock protects its lists and its SuperSlabs' free, zero and
- * heads; the arena's may be taken inside it. Commit and purge run unlocked, but for the
- * purge lock: whoever forks takes that, so that no slab is off all lists in the child. */
+ * heads; the arena's may be taken inside it. Commit and purge run unlocked. */
 #include "span/span.h"
 
 #include "os/system.h"
@@ -28,7 +27,6 @@
 enum { DIRTY_LOOKS = 8 }; /* SuperSlabs that a search for used pages looks at */
 
 struct span_shard span_shards[MAX_SHARDS];
-struct os_lock span_purge_lock;
 static unsigned span_shard_count;
 
 void span_init(unsigned shard_count) {
@@ -427,14 +425,12 @@ bool span_resize(struct span *span, size_t slabs) {
 /* --- purging ----------------------------------------------------------------- */
 
 /* Takes the oldest dirty slabs off the shard if they are old enough. */
-static struct super *claim_dirty(struct span_shard *shard, uint64_t before_ms, uint32_t *mask,
-                                 bool *pending) {
+static struct super *claim_dirty(struct span_shard *shard, uint64_t before_ms, uint32_t *mask) {
     struct super *super = NULL;
     os_lock_acquire(&shard->lock);
     if (!list_is_empty(&shard->dirty)) {
         super = container_of(shard->dirty.next, struct super, dirty_link);
         if (super->dirty_since_ms > before_ms) {
-            *pending = true;
             super = NULL;
         } else {
             *mask = super->free & ~super->zero;
@@ -445,11 +441,11 @@ static struct super *claim_dirty(struct span_shard *shard, uint64_t before_ms, u
     return super;
 }
 
-static size_t purge_shard(struct span_shard *shard, uint64_t before_ms, bool *pending) {
+static size_t purge_shard(struct span_shard *shard, uint64_t before_ms) {
     size_t bytes = 0;
     struct super *super;
     uint32_t mask = 0;
-    while ((super = claim_dirty(shard, before_ms, &mask, pending)) != NULL) {
+    while ((super = claim_dirty(shard, before_ms, &mask)) != NULL) {
         bool purged = move_out(super, mask);
         os_lock_acquire(&shard->lock);
         unlist(shard, super);
@@ -467,40 +463,19 @@ static size_t purge_shard(struct span_shard *shard, uint64_t before_ms, bool *pe
     return bytes;
 }
 
-static bool decay(unsigned first, unsigned end, uint64_t now_ms) {
+void span_decay(unsigned shard, uint64_t now_ms) {
     uint64_t decay_ms = options_profile()->decay_ms;
-    uint64_t before_ms = now_ms < decay_ms ? 0 : now_ms - decay_ms;
-    bool pending = false;
-    for (unsigned s = first; s < end; s++)
-        purge_shard(&span_shards[s], before_ms, &pending);
-    arena_purge(before_ms, &pending);
-    return pending;
-}
-
-bool span_decay(unsigned shard, uint64_t now_ms) {
-    if (!os_lock_try(&span_purge_lock))
-        return true;
-    bool pending = decay(shard, shard + 1, now_ms);
-    os_lock_release(&span_purge_lock);
-    return pending;
-}
-
-bool span_decay_all(uint64_t now_ms) {
-    os_lock_acquire(&span_purge_lock);
-    bool pending = decay(0, span_shard_count, now_ms);
-    os_lock_release(&span_purge_lock);
-    return pending;
+    if (now_ms < decay_ms)
+        return;
+    purge_shard(&span_shards[shard], now_ms - decay_ms);
+    arena_purge(now_ms - decay_ms);
 }
 
 size_t span_purge_all(void) {
     size_t bytes = 0;
-    bool pending;
-    os_lock_acquire(&span_purge_lock);
     for (unsigned s = 0; s < span_shard_count; s++)
-        bytes += purge_shard(&span_shards[s], UINT64_MAX, &pending);
-    bytes += arena_purge(UINT64_MAX, &pending);
-    os_lock_release(&span_purge_lock);
-    return bytes;
+        bytes += purge_shard(&span_shards[s], UINT64_MAX);
+    return bytes + arena_purge(UINT64_MAX);
 }
 
 struct span_stats span_stats(void) {

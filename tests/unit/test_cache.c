@@ -57,7 +57,7 @@ static void random_operation(void) {
         blocks[slot] = NULL;
     }
     if (random_below(&seed, 16) == 0)
-        cache_tick(thread, false);
+        cache_tick(thread);
     assert_true(thread->limit_bytes <= registry_budget_bytes());
 }
 
