@@ -352,6 +352,15 @@ _Noreturn static void report_block(unsigned class, const void *block, const char
     report_bad_block(block, operation, span->start, shape->size, span->capacity, is_free);
 }
 
+/* A wholly free span stops being a slab of this class; moves to retired. */
+static void retire(struct pool *pool, struct span *span, struct list *retired) {
+    unlist(pool, span);
+    change_count(&pool->slab_count, -span->slabs);
+    atomic_store_explicit(&span->class, 0, memory_order_relaxed);
+    write_entries(span, 0);
+    list_push_back(retired, &span->link);
+}
+
 /* A slab has got blocks back. If it is wholly free and not worth keeping, moves
  * it to retired: no longer a slab, its entries cleared. */
 static void settle_given(struct pool *pool, struct span *span, struct list *retired) {
@@ -362,11 +371,7 @@ static void settle_given(struct pool *pool, struct span *span, struct list *reti
     bool is_busy = pool->taken >= (uint64_t)span->capacity * BUSY_TURNS;
     if (is_last && is_busy && span->slabs <= KEPT_EMPTY_SLABS)
         return;
-    unlist(pool, span);
-    change_count(&pool->slab_count, -span->slabs);
-    atomic_store_explicit(&span->class, 0, memory_order_relaxed);
-    write_entries(span, 0);
-    list_push_back(retired, &span->link);
+    retire(pool, span, retired);
 }
 
 static void give_retired(struct list *retired) {
@@ -441,13 +446,8 @@ static void trim_pool(unsigned shard, unsigned class) {
     for (struct list *link = emptiest->next, *next; link != emptiest; link = next) {
         next = link->next;
         struct span *span = container_of(link, struct span, link);
-        if (span->free_count < span->capacity)
-            continue;
-        unlist(pool, span);
-        change_count(&pool->slab_count, -span->slabs);
-        atomic_store_explicit(&span->class, 0, memory_order_relaxed);
-        write_entries(span, 0);
-        list_push_back(&retired, &span->link);
+        if (span->free_count == span->capacity)
+            retire(pool, span, &retired);
     }
     os_lock_release(&pool->lock);
     give_retired(&retired);
