@@ -73,7 +73,7 @@ static uint64_t run_rounds(unsigned kinds, unsigned share) {
 
 static void test_any_call_refused(void **state) {
     (void)state;
-    assert_true(run_rounds(ALL_KINDS, 16) > 0);
+    assert_true(run_rounds(ALL_KINDS, 64) > 0);
     assert_true(run_rounds(ALL_KINDS, 256) > 0);
     assert_true(run_rounds(ALL_KINDS, 768) > 0);
 }
