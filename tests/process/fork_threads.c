@@ -11,7 +11,7 @@
 
 #include "support.h"
 
-enum { WORKERS = 2, SHARED = 256 };
+enum { WORKERS = 2, SLAB_WORKERS = 2, SHARED = 256 }; /* the second: one a shard */
 
 static atomic_bool stop;
 static _Atomic(char *) shared[SHARED]; /* blocks that wander between threads */
@@ -59,6 +59,22 @@ static void *work_on_spans(void *argument) {
     return NULL;
 }
 
+/* The same for the slabs of a few classes, whose bins hold one block: most calls lock. */
+static void take_and_give_large_classes(unsigned first) {
+    char *volatile blocks[8];
+    for (size_t j = 0; j < 8; j++)
+        CHECK((blocks[j] = malloc((first % 3 + 2) * 128 * KIB)) != NULL);
+    for (size_t j = 0; j < 8; j++)
+        free(blocks[j]);
+}
+
+static void *work_on_slabs(void *argument) {
+    (void)argument;
+    for (unsigned i = 0; !atomic_load(&stop); i++)
+        take_and_give_large_classes(i);
+    return NULL;
+}
+
 static void *work_on_huge_blocks(void *argument) {
     (void)argument;
     char *volatile huge = malloc(GIB + MIB);
@@ -73,6 +89,8 @@ static void *work_on_huge_blocks(void *argument) {
 static int live_as_child(unsigned seed, unsigned depth) {
     hang_guard();
     CHECK(traffic_run(seed, 200));
+    for (unsigned i = 0; i < 3; i++)
+        take_and_give_large_classes(i);
     char *volatile large = malloc(3 * MIB), *volatile huge = malloc(GIB + MIB);
     CHECK(large != NULL && huge != NULL);
     free(large);
@@ -113,7 +131,9 @@ static void *fork_repeatedly(void *argument) {
 }
 
 static void run_beside_workers(unsigned forkers, unsigned forks_each) {
-    pthread_t workers[WORKERS], spans, huge, threads[8];
+    pthread_t workers[WORKERS], slabs[SLAB_WORKERS], spans, huge, threads[8];
+    for (unsigned i = 0; i < SLAB_WORKERS; i++)
+        CHECK(pthread_create(&slabs[i], NULL, work_on_slabs, NULL) == 0);
     CHECK(pthread_create(&spans, NULL, work_on_spans, NULL) == 0);
     CHECK(pthread_create(&huge, NULL, work_on_huge_blocks, NULL) == 0);
     for (uintptr_t i = 0; i < WORKERS; i++)
@@ -126,6 +146,8 @@ static void run_beside_workers(unsigned forkers, unsigned forks_each) {
     atomic_store(&stop, true);
     for (unsigned i = 0; i < WORKERS; i++)
         CHECK(pthread_join(workers[i], NULL) == 0);
+    for (unsigned i = 0; i < SLAB_WORKERS; i++)
+        CHECK(pthread_join(slabs[i], NULL) == 0);
     CHECK(pthread_join(spans, NULL) == 0);
     CHECK(pthread_join(huge, NULL) == 0);
 }
