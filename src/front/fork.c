@@ -17,6 +17,7 @@
 #include "os/metadata.h"
 #include "span/arena.h"
 #include "span/large.h"
+#include "span/shard.h"
 
 typedef void lock_action(struct os_lock *lock);
 

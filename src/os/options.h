@@ -17,7 +17,8 @@ struct hak_profile {
     size_t cache_thread_max_bytes;
     size_t cache_class_bytes;    /* one bin: as many blocks as fit, */
     unsigned cache_class_blocks; /* but not more than this */
-    uint64_t decay_ms;           /* free pages go back to the kernel after this time */
+    uint64_t decay_ms;           /* free pages go back to the kernel after this time, */
+    uint64_t trade_bytes_per_ms; /* or, while the heap grows, this many before it */
 };
 
 enum stats_mode { STATS_OFF, STATS_EXIT, STATS_EXIT_JSON, STATS_EXACT, STATS_EXACT_JSON };

@@ -29,6 +29,7 @@
 enum {
     KEPT_EMPTY_SLABS = 2, /* the longest span kept empty */
     NO_WORD = SPAN_BITMAP_WORDS,
+    FEW_BLOCKS = 2, /* of a slab that the first block fills, or nearly */
     BUSY_TURNS = 4, /* how often a class must have gone through a slab's blocks for that */
 };
 
@@ -149,7 +150,7 @@ static struct span *take_span(unsigned shard, unsigned class, bool *is_zero) {
         .slabs_least = shape->slabs_least,
         .alignment = 1,
         .state = SPAN_TAKEN,
-        .pages = is_first ? SPAN_UNTOUCHED : SPAN_USED,
+        .pages = is_first && shape->capacity > FEW_BLOCKS ? SPAN_UNTOUCHED : SPAN_USED,
     };
     return span_take(shard, &request, is_zero);
 }

@@ -252,10 +252,10 @@ static struct super *claim_oldest_dirty(uint64_t before_ms) {
     return super;
 }
 
-size_t arena_purge(uint64_t before_ms) {
+size_t arena_purge(uint64_t before_ms, size_t most_bytes) {
     size_t bytes = 0;
     struct super *super;
-    while ((super = claim_oldest_dirty(before_ms)) != NULL) {
+    while (bytes < most_bytes && (super = claim_oldest_dirty(before_ms)) != NULL) {
         bool purged = move_out(super, ALL_SLABS);
         if (purged) {
             super->zero = ALL_SLABS;

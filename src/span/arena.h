@@ -19,9 +19,9 @@ bool arena_take_at(size_t index, size_t count);
 /* Gives one back; all its slabs are free. now_ms: when it became so. */
 void arena_give(struct super *super, uint64_t now_ms);
 
-/* Purges free SuperSlabs that have been dirty since before_ms or longer; returns
- * the bytes given to the kernel. Called without locks. */
-size_t arena_purge(uint64_t before_ms);
+/* Purges free SuperSlabs that have been dirty since before_ms or longer, until
+ * most_bytes have gone; returns the bytes given to the kernel. Called without locks. */
+size_t arena_purge(uint64_t before_ms, size_t most_bytes);
 
 struct arena_stats {
     size_t reserved_bytes;  /* address space */

@@ -1,17 +1,5 @@
-/* Spans of slabs inside the SuperSlabs of a shard.
- *
- *   shard   by_free[1] -> S -> S          fewest free slabs: filled first
- *           by_free[2] -> S
- *           ...
- *           by_free[31]
- *
- *   dirty -> S -> S                       with free slabs that have been used
- *
- * A request that will use all of its pages takes free slabs that have been used, for
- * those are resident already. Any other, and when there are none, takes the SuperSlab
- * with the fewest free slabs that holds it, and in it the lowest place: so sparse
- * SuperSlabs drain, become wholly free and go back to the arena, where any shard or a
- * large block can have them.
+/* Spans of slabs inside the SuperSlabs of a shard (shard.c says which free ones are
+ * taken first).
  *
  * Requests of more than a SuperSlab take a run of whole ones from the arena;
  * what the last of them has left serves the shard.
@@ -22,152 +10,17 @@
 
 #include "os/system.h"
 #include "span/arena.h"
-#include "span/move.h"
+#include "span/shard.h"
 
-enum { DIRTY_LOOKS = 8 }; /* SuperSlabs that a search for used pages looks at */
+static unsigned shard_count;
 
-struct span_shard span_shards[MAX_SHARDS];
-static unsigned span_shard_count;
-
-void span_init(unsigned shard_count) {
-    span_shard_count = shard_count;
-    for (unsigned s = 0; s < shard_count; s++) {
-        for (unsigned f = 0; f <= SUPER_SLABS; f++)
-            list_init(&span_shards[s].by_free[f]);
-        list_init(&span_shards[s].dirty);
-    }
+void span_init(unsigned count) {
+    shard_count = count;
+    for (unsigned s = 0; s < count; s++)
+        shard_init(&span_shards[s]);
 }
 
-/* --- a shard's lists; its lock is held ------------------------------------ */
-
-static void unlist(struct span_shard *shard, struct super *super) {
-    unsigned free = bit_count(super->free);
-    if (free == 0)
-        return;
-    list_remove(&super->link);
-    if (list_is_empty(&shard->by_free[free]))
-        shard->occupied &= ~(UINT64_C(1) << free);
-}
-
-static void enlist(struct span_shard *shard, struct super *super) {
-    unsigned free = bit_count(super->free);
-    if (free == 0)
-        return;
-    list_push_front(&shard->by_free[free], &super->link);
-    shard->occupied |= UINT64_C(1) << free;
-}
-
-static void take_slabs(struct span_shard *shard, struct super *super, uint32_t mask) {
-    unlist(shard, super);
-    super->free &= ~mask;
-    super->zero &= ~mask;
-    if (super->free == super->zero)
-        list_remove(&super->dirty_link);
-    enlist(shard, super);
-}
-
-/* Puts a SuperSlab on the list by its free slabs. The first that is wholly free
- * stays with the shard, as its warm reserve; false: it has left for the arena. */
-static bool place(struct span_shard *shard, struct super *super, uint64_t now_ms) {
-    if (super->free == ALL_SLABS && !list_is_empty(&shard->by_free[SUPER_SLABS])) {
-        list_remove(&super->dirty_link);
-        shard->super_count--;
-        arena_give(super, now_ms);
-        return false;
-    }
-    enlist(shard, super);
-    return true;
-}
-
-static void note_dirty(struct span_shard *shard, struct super *super, uint64_t now_ms) {
-    if (super->free != super->zero && list_is_empty(&super->dirty_link)) {
-        super->dirty_since_ms = now_ms;
-        list_push_back(&shard->dirty, &super->dirty_link);
-    }
-}
-
-/* Puts a SuperSlab on all lists where it belongs. */
-static void settle(struct span_shard *shard, struct super *super, uint64_t now_ms) {
-    if (place(shard, super, now_ms))
-        note_dirty(shard, super, now_ms);
-}
-
-/* Lets a shard have a SuperSlab that no list knows. */
-static void adopt(struct span_shard *shard, struct super *super) {
-    atomic_store_explicit(&super->shard, (uint16_t)(shard - span_shards), memory_order_relaxed);
-    /* Pairs with the acquire in span_lock_home. */
-    atomic_store_explicit(&super->home, SUPER_IN_SHARD, memory_order_release);
-    shard->super_count++;
-}
-
-static void free_slabs(struct span_shard *shard, struct super *super, uint32_t mask) {
-    uint64_t now_ms = os_now_ms();
-    unlist(shard, super);
-    super->free |= mask;
-    settle(shard, super, now_ms);
-}
-
-/* The lowest place of count slabs in a row out of a set, aligned; SUPER_SLABS: nowhere. */
-static unsigned find_run(uint32_t slabs, size_t count, size_t alignment) {
-    uint64_t starts = bits_runs(slabs, (unsigned)count);
-    while (starts != 0) {
-        unsigned at = bit_lowest(starts);
-        if (at % alignment == 0)
-            return at;
-        starts &= starts - 1;
-    }
-    return SUPER_SLABS;
-}
-
-/* Where a request is met. */
-struct place {
-    struct super *super; /* NULL: nowhere */
-    unsigned first, slabs;
-};
-
-/* All of it used pages, in one of the SuperSlabs that have had such for longest. */
-static struct place find_used(struct span_shard *shard, size_t slabs, size_t alignment) {
-    unsigned looks = 0;
-    list_for_each(link, &shard->dirty) {
-        struct super *super = container_of(link, struct super, dirty_link);
-        unsigned at = find_run(super->free & ~super->zero, slabs, alignment);
-        if (at < SUPER_SLABS)
-            return (struct place){super, at, (unsigned)slabs};
-        if (++looks == DIRTY_LOOKS)
-            break;
-    }
-    return (struct place){NULL, 0, 0};
-}
-
-/* In the fullest SuperSlab with room; with untouched, room of untouched pages. */
-static struct place find_fullest(struct span_shard *shard, size_t slabs, size_t alignment,
-                                 bool untouched) {
-    uint64_t ranks = shard->occupied & ~bits_low((unsigned)slabs);
-    for (; ranks != 0; ranks &= ranks - 1) {
-        list_for_each(link, &shard->by_free[bit_lowest(ranks)]) {
-            struct super *super = container_of(link, struct super, link);
-            uint32_t set = untouched ? super->free & super->zero : super->free;
-            unsigned at = find_run(set, slabs, alignment);
-            if (at < SUPER_SLABS)
-                return (struct place){super, at, (unsigned)slabs};
-        }
-    }
-    return (struct place){NULL, 0, 0};
-}
-
-static struct place find_place(struct span_shard *shard, const struct span_request *request) {
-    struct place place = {NULL, 0, 0};
-    if (request->pages == SPAN_UNTOUCHED) {
-        place = find_fullest(shard, request->slabs, request->alignment, true);
-    } else {
-        place = find_used(shard, request->slabs, request->alignment);
-        if (place.super == NULL && request->slabs_least < request->slabs)
-            place = find_used(shard, request->slabs_least, request->alignment);
-    }
-    if (place.super == NULL)
-        place = find_fullest(shard, request->slabs, request->alignment, false);
-    return place;
-}
+unsigned span_shard_count(void) { return shard_count; }
 
 /* Makes slab `first` of super the head of a span; its slabs are taken. */
 static struct span *begin_span(struct span_shard *shard, struct super *super, unsigned first,
@@ -192,22 +45,20 @@ static struct span *begin_span(struct span_shard *shard, struct super *super, un
 static struct span *take_within(struct span_shard *shard, const struct span_request *request,
                                 bool *is_zero) {
     os_lock_acquire(&shard->lock);
-    struct place place = find_place(shard, request);
+    struct place place = shard_find(shard, request);
     if (place.super == NULL) {
         os_lock_release(&shard->lock);
         struct super *fresh = arena_take(1, 1);
         if (fresh == NULL)
             return NULL;
         os_lock_acquire(&shard->lock);
-        adopt(shard, fresh);
-        enlist(shard, fresh);
-        note_dirty(shard, fresh, os_now_ms());
+        shard_add(shard, fresh);
         place = (struct place){fresh, 0, (unsigned)request->slabs};
     }
     struct super *super = place.super;
     uint32_t mask = slab_mask(place.first, place.slabs);
     *is_zero = (super->zero & mask) == mask;
-    take_slabs(shard, super, mask);
+    shard_take(shard, super, mask);
     struct span *span = begin_span(shard, super, place.first, place.slabs, request->state);
     os_lock_release(&shard->lock);
     return span;
@@ -236,8 +87,8 @@ static struct span *take_run(struct span_shard *shard, const struct span_request
         super->free &= ~mask;
         super->zero &= ~mask;
         if (super == head || partly) {
-            adopt(shard, super);
-            settle(shard, super, os_now_ms());
+            shard_adopt(shard, super);
+            shard_settle(shard, super, os_now_ms());
         }
     }
     struct span *span = begin_span(shard, head, 0, slabs, request->state);
@@ -247,9 +98,12 @@ static struct span *take_run(struct span_shard *shard, const struct span_request
 
 struct span *span_take(unsigned shard, const struct span_request *request, bool *is_zero) {
     struct span_shard *home = &span_shards[shard];
-    if (request->slabs <= SUPER_SLABS && request->alignment <= SUPER_SLABS)
-        return take_within(home, request, is_zero);
-    return take_run(home, request, is_zero);
+    bool fits = request->slabs <= SUPER_SLABS && request->alignment <= SUPER_SLABS;
+    struct span *span =
+        fits ? take_within(home, request, is_zero) : take_run(home, request, is_zero);
+    if (span != NULL && *is_zero)
+        span_trade(home, span_bytes(span));
+    return span;
 }
 
 /* --- giving ---------------------------------------------------------------- */
@@ -287,8 +141,8 @@ static void free_run(struct span_shard *shard, struct super *head, size_t from, 
         size_t low = hak_max(from, i * SUPER_SLABS) - i * SUPER_SLABS;
         size_t high = hak_min(to - i * SUPER_SLABS, (size_t)SUPER_SLABS);
         if (atomic_load_explicit(&super->home, memory_order_relaxed) == SUPER_IN_RUN)
-            adopt(shard, super);
-        free_slabs(shard, super, slab_mask((unsigned)low, (unsigned)(high - low)));
+            shard_adopt(shard, super);
+        shard_give(shard, super, slab_mask((unsigned)low, (unsigned)(high - low)));
     }
 }
 
@@ -304,7 +158,7 @@ static void give_locked(struct span_shard *shard, struct span *span) {
     /* atomic: warm, correctness; pairs with the acquire in span_of. */
     atomic_fetch_and_explicit(&super->heads, ~slab_mask(first, 1), memory_order_release);
     if (first + span->slabs <= SUPER_SLABS)
-        free_slabs(shard, super, slab_mask(first, span->slabs));
+        shard_give(shard, super, slab_mask(first, span->slabs));
     else
         free_run(shard, super, 0, span->slabs);
 }
@@ -361,7 +215,7 @@ static bool extend_within(struct span_shard *shard, struct super *super, unsigne
     uint32_t mask = slab_mask(from, to - from);
     if ((super->free & mask) != mask)
         return false;
-    take_slabs(shard, super, mask);
+    shard_take(shard, super, mask);
     return true;
 }
 
@@ -380,15 +234,15 @@ static bool extend_run(struct span_shard *shard, struct super *head, size_t from
     if (more != 0 && !arena_take_at(first + end, more))
         return false;
     if (rest != 0)
-        take_slabs(shard, last, rest);
+        shard_take(shard, last, rest);
     for (size_t i = end; i < end + more; i++) {
         struct super *super = window_super(first + i);
         size_t high = hak_min(to - i * SUPER_SLABS, (size_t)SUPER_SLABS);
         super->free &= ~slab_mask(0, (unsigned)high);
         super->zero &= super->free;
         if (super->free != 0) {
-            adopt(shard, super);
-            settle(shard, super, os_now_ms());
+            shard_adopt(shard, super);
+            shard_settle(shard, super, os_now_ms());
         }
     }
     return true;
@@ -411,7 +265,7 @@ bool span_resize(struct span *span, size_t slabs) {
     if (slabs > span->slabs)
         done = extend(shard, span, slabs);
     else if (slabs < span->slabs && first + span->slabs <= SUPER_SLABS)
-        free_slabs(shard, super, slab_mask(first + (unsigned)slabs, span->slabs - (unsigned)slabs));
+        shard_give(shard, super, slab_mask(first + (unsigned)slabs, span->slabs - (unsigned)slabs));
     else if (slabs < span->slabs)
         free_run(shard, super, slabs, span->slabs);
     if (done) {
@@ -422,65 +276,9 @@ bool span_resize(struct span *span, size_t slabs) {
     return done;
 }
 
-/* --- purging ----------------------------------------------------------------- */
-
-/* Takes the oldest dirty slabs off the shard if they are old enough. */
-static struct super *claim_dirty(struct span_shard *shard, uint64_t before_ms, uint32_t *mask) {
-    struct super *super = NULL;
-    os_lock_acquire(&shard->lock);
-    if (!list_is_empty(&shard->dirty)) {
-        super = container_of(shard->dirty.next, struct super, dirty_link);
-        if (super->dirty_since_ms > before_ms) {
-            super = NULL;
-        } else {
-            *mask = super->free & ~super->zero;
-            take_slabs(shard, super, *mask);
-        }
-    }
-    os_lock_release(&shard->lock);
-    return super;
-}
-
-static size_t purge_shard(struct span_shard *shard, uint64_t before_ms) {
-    size_t bytes = 0;
-    struct super *super;
-    uint32_t mask = 0;
-    while ((super = claim_dirty(shard, before_ms, &mask)) != NULL) {
-        bool purged = move_out(super, mask);
-        os_lock_acquire(&shard->lock);
-        unlist(shard, super);
-        super->free |= mask;
-        if (purged) {
-            super->zero |= mask;
-            bytes += bit_count(mask) * (size_t)SLAB_BYTES;
-        }
-        if (purged)
-            settle(shard, super, os_now_ms());
-        else
-            place(shard, super, os_now_ms()); /* locked memory: not tried again at once */
-        os_lock_release(&shard->lock);
-    }
-    return bytes;
-}
-
-void span_decay(unsigned shard, uint64_t now_ms) {
-    uint64_t decay_ms = options_profile()->decay_ms;
-    if (now_ms < decay_ms)
-        return;
-    purge_shard(&span_shards[shard], now_ms - decay_ms);
-    arena_purge(now_ms - decay_ms);
-}
-
-size_t span_purge_all(void) {
-    size_t bytes = 0;
-    for (unsigned s = 0; s < span_shard_count; s++)
-        bytes += purge_shard(&span_shards[s], UINT64_MAX);
-    return bytes + arena_purge(UINT64_MAX);
-}
-
 struct span_stats span_stats(void) {
     struct span_stats stats = {0};
-    for (unsigned s = 0; s < span_shard_count; s++) {
+    for (unsigned s = 0; s < shard_count; s++) {
         struct span_shard *shard = &span_shards[s];
         os_lock_acquire(&shard->lock);
         stats.super_count += shard->super_count;

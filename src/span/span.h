@@ -3,24 +3,10 @@
 #ifndef HAK_SPAN_SPAN_H
 #define HAK_SPAN_SPAN_H
 
-#include "os/lock.h"
-#include "os/options.h"
 #include "span/super.h"
 
-/* The SuperSlabs of one shard. */
-struct span_shard {
-    hak_line_aligned struct os_lock lock;
-    uint64_t occupied;                    /* bit f: by_free[f] is not empty */
-    struct list by_free[SUPER_SLABS + 1]; /* SuperSlabs with f free slabs; full ones on none */
-    struct list dirty;                    /* with dirty free slabs, oldest first */
-    size_t super_count;
-    size_t large_count;                /* live blocks over the bins' sizes */
-    size_t large_bytes;                /* of their spans */
-    uint64_t large_taken, large_given; /* since the start */
-};
-hak_global struct span_shard span_shards[MAX_SHARDS];
-
 void span_init(unsigned shard_count);
+unsigned span_shard_count(void);
 
 /* Pages that have been used cost no fault, but are resident, all of them; untouched ones
  * become so one by one as they are written. */

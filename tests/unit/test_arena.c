@@ -260,12 +260,12 @@ static void scene_purge(void) {
     arena_give(window_super(window_super_index(run->start)), 1000);
     arena_give(window_super(window_super_index(run->start) + 1), 2000);
     CHECK(arena_stats().dirty_bytes == 2 * SUPER);
-    CHECK(arena_purge(999) == 0);
-    CHECK(arena_purge(1000) == SUPER);
+    CHECK(arena_purge(999, SIZE_MAX) == 0);
+    CHECK(arena_purge(1000, SIZE_MAX) == SUPER);
     CHECK(arena_stats().dirty_bytes == SUPER);
     CHECK(run->zero == ALL_SLABS && run->start[0] == 0);
     refuse_kind(OS_CALL_PURGE);
-    CHECK(arena_purge(UINT64_MAX) == 0);
+    CHECK(arena_purge(UINT64_MAX, SIZE_MAX) == 0);
     allow_all();
     CHECK(window_super(window_super_index(run->start) + 1)->zero != ALL_SLABS);
 }

@@ -303,14 +303,18 @@ static void test_pages_of_slabs(void **state) {
     slab_trim();
     span_purge_all();
     unsigned other = class_of(2048);
-    void *used[32];
-    for (unsigned got = 0; got < 32;) {
-        got += slab_take(1, other, used + got, 32 - got, NULL);
+    enum { USED = 3 * 32 }; /* 3 slabs: the new class's first trades 2 for its own */
+    void *used[USED];
+    for (unsigned got = 0; got < USED;) {
+        got += slab_take(1, other, used + got, USED - got, NULL);
     }
-    for (int i = 0; i < 32; i++)
+    char *last_used = used[0];
+    for (int i = 0; i < USED; i++) {
         memset(used[i], 1, 2048);
-    struct span *used_span = span_of(used[0]);
-    slab_give(other, used, 32);
+        last_used = hak_max(last_used, (char *)used[i]);
+    }
+    struct span *used_span = span_of(last_used);
+    slab_give(other, used, USED);
     slab_trim();
     unsigned class = class_of(4480); /* best in spans of 2 slabs */
     void *blocks[200];

@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 
 #include "os/memory.h"
+#include "os/options.h"
+#include "os/system.h"
 #include "span/arena.h"
 #include "span/span.h"
 
@@ -113,16 +115,16 @@ static void test_used_and_untouched(void **state) {
 static void test_shorter_of_used(void **state) {
     (void)state;
     struct span *one = used_pair_then_one(6);
-    struct span_request request = {8, 3, 1, SPAN_TAKEN, SPAN_USED};
-    bool is_zero = false;
-    struct span *three = span_take(6, &request, &is_zero);
-    assert_int_equal(three->slabs, 8);
-    assert_true(is_zero);
-    request.slabs_least = 2;
+    struct span_request request = {8, 2, 1, SPAN_TAKEN, SPAN_USED};
+    bool is_zero = true;
     struct span *two = span_take(6, &request, &is_zero);
     assert_int_equal(two->slabs, 2);
     assert_false(is_zero);
     span_give(two);
+    request.slabs_least = 3;
+    struct span *three = span_take(6, &request, &is_zero);
+    assert_int_equal(three->slabs, 8);
+    assert_true(is_zero);
     span_give(three);
     span_give(one);
 }
@@ -206,6 +208,60 @@ static void test_dirty_from_the_arena(void **state) {
     span_give(single);
 }
 
+/* Free slabs of shard 1 that have been used, each a hole of one, and the slabs between. */
+enum { HOLES = 12 };
+static void make_holes(struct span *between[HOLES]) {
+    struct span *holes[HOLES];
+    for (int i = 0; i < HOLES; i++) {
+        holes[i] = take_plain(1, 1);
+        between[i] = take_plain(1, 1);
+        fill(holes[i]);
+    }
+    for (int i = 0; i < HOLES; i++)
+        span_give(holes[i]);
+}
+
+/* Growth that finds only holes goes by pages never touched; as many dirty ones go. */
+static void test_growth_trades(void **state) {
+    (void)state;
+    span_purge_all();
+    struct span *between[HOLES];
+    make_holes(between);
+    assert_int_equal(dirty_bytes(), (size_t)HOLES * SLAB_BYTES);
+    struct span *five = take_plain(1, 5);
+    assert_int_equal(dirty_bytes(), (size_t)(HOLES - 5) * SLAB_BYTES);
+    struct span *hole = take_plain(1, 1);
+    assert_int_equal(dirty_bytes(), (size_t)(HOLES - 6) * SLAB_BYTES);
+    span_give(hole);
+    span_give(five);
+    for (int i = 0; i < HOLES; i++)
+        span_give(between[i]);
+}
+
+/* What is traded is bounded by time: a burst, and then so many bytes a millisecond. */
+static void test_trade_is_bounded(void **state) {
+    (void)state;
+    span_purge_all();
+    struct span *supers[HOLES];
+    for (int i = 0; i < HOLES; i++) {
+        supers[i] = take_plain(1, SUPER_SLABS);
+        fill(supers[i]);
+    }
+    for (int i = 0; i < HOLES; i += 2)
+        span_give(supers[i]);
+    size_t dirty = dirty_bytes();
+    assert_true(dirty >= HOLES / 2 * SUPER);
+    uint64_t begin_ms = os_now_ms();
+    struct span *grown = take_plain(1, (size_t)HOLES * SUPER_SLABS);
+    uint64_t passed_ms = os_now_ms() - begin_ms + 8; /* the clock is a coarse one */
+    size_t allowed = (size_t)(passed_ms + 20) * options_profile()->trade_bytes_per_ms;
+    assert_true(dirty_bytes() < dirty);
+    assert_true(dirty_bytes() + allowed + SUPER >= dirty);
+    span_give(grown);
+    for (int i = 1; i < HOLES; i += 2)
+        span_give(supers[i]);
+}
+
 /* What the kernel does not take back stays dirty, is not zero, and does not keep
  * the rest from being purged. */
 static void test_purge_refused(void **state) {
@@ -273,6 +329,8 @@ int main(void) {
         cmocka_unit_test(test_run_shrinks_and_grows),
         cmocka_unit_test(test_purge),
         cmocka_unit_test(test_dirty_from_the_arena),
+        cmocka_unit_test(test_growth_trades),
+        cmocka_unit_test(test_trade_is_bounded),
         cmocka_unit_test(test_purge_refused),
         cmocka_unit_test(test_give_large_twice),
         cmocka_unit_test(test_take_refused),

@@ -1,0 +1,165 @@
+/* The lists of a shard.
+ *
+ *   by_free[1] -> S -> S          fewest free slabs: filled first
+ *   by_free[2] -> S
+ *   ...
+ *   by_free[32]                   at most one: the warm reserve
+ *
+ *   dirty -> S -> S               with free slabs that have been used, oldest first
+ *
+ * A request that will use all of its pages takes free slabs that have been used, for
+ * those are resident already. Any other, and when there are none, takes the SuperSlab
+ * with the fewest free slabs that holds it, and in it the lowest place: so sparse
+ * SuperSlabs drain, become wholly free and go back to the arena, where any shard or a
+ * large block can have them. */
+#include "span/shard.h"
+
+#include "os/system.h"
+#include "span/arena.h"
+
+enum { DIRTY_LOOKS = 8 }; /* SuperSlabs that a search for used pages looks at */
+
+struct span_shard span_shards[MAX_SHARDS];
+
+void shard_init(struct span_shard *shard) {
+    for (unsigned f = 0; f <= SUPER_SLABS; f++)
+        list_init(&shard->by_free[f]);
+    list_init(&shard->dirty);
+}
+
+static void unlist(struct span_shard *shard, struct super *super) {
+    unsigned free = bit_count(super->free);
+    if (free == 0)
+        return;
+    list_remove(&super->link);
+    if (list_is_empty(&shard->by_free[free]))
+        shard->occupied &= ~(UINT64_C(1) << free);
+}
+
+static void enlist(struct span_shard *shard, struct super *super) {
+    unsigned free = bit_count(super->free);
+    if (free == 0)
+        return;
+    list_push_front(&shard->by_free[free], &super->link);
+    shard->occupied |= UINT64_C(1) << free;
+}
+
+/* False: it has left for the arena. */
+static bool place(struct span_shard *shard, struct super *super, uint64_t now_ms) {
+    if (super->free == ALL_SLABS && !list_is_empty(&shard->by_free[SUPER_SLABS])) {
+        list_remove(&super->dirty_link);
+        shard->super_count--;
+        arena_give(super, now_ms);
+        return false;
+    }
+    enlist(shard, super);
+    return true;
+}
+
+static void note_dirty(struct span_shard *shard, struct super *super, uint64_t now_ms) {
+    if (super->free != super->zero && list_is_empty(&super->dirty_link)) {
+        super->dirty_since_ms = now_ms;
+        list_push_back(&shard->dirty, &super->dirty_link);
+    }
+}
+
+void shard_settle(struct span_shard *shard, struct super *super, uint64_t now_ms) {
+    if (place(shard, super, now_ms))
+        note_dirty(shard, super, now_ms);
+}
+
+void shard_adopt(struct span_shard *shard, struct super *super) {
+    atomic_store_explicit(&super->shard, (uint16_t)(shard - span_shards), memory_order_relaxed);
+    /* Pairs with the acquire in span_lock_home. */
+    atomic_store_explicit(&super->home, SUPER_IN_SHARD, memory_order_release);
+    shard->super_count++;
+}
+
+void shard_add(struct span_shard *shard, struct super *super) {
+    shard_adopt(shard, super);
+    enlist(shard, super);
+    note_dirty(shard, super, os_now_ms());
+}
+
+void shard_take(struct span_shard *shard, struct super *super, uint32_t slabs) {
+    unlist(shard, super);
+    super->free &= ~slabs;
+    super->zero &= ~slabs;
+    if (super->free == super->zero)
+        list_remove(&super->dirty_link);
+    enlist(shard, super);
+}
+
+void shard_give(struct span_shard *shard, struct super *super, uint32_t slabs) {
+    unlist(shard, super);
+    super->free |= slabs;
+    shard_settle(shard, super, os_now_ms());
+}
+
+void shard_give_purged(struct span_shard *shard, struct super *super, uint32_t slabs,
+                       bool is_zero) {
+    unlist(shard, super);
+    super->free |= slabs;
+    if (is_zero) {
+        super->zero |= slabs;
+        shard_settle(shard, super, os_now_ms());
+    } else {
+        list_remove(&super->dirty_link); /* locked memory: not tried again at once */
+        place(shard, super, os_now_ms());
+    }
+}
+
+unsigned shard_find_run(uint32_t slabs, size_t count, size_t alignment) {
+    uint64_t starts = bits_runs(slabs, (unsigned)count);
+    while (starts != 0) {
+        unsigned at = bit_lowest(starts);
+        if (at % alignment == 0)
+            return at;
+        starts &= starts - 1;
+    }
+    return SUPER_SLABS;
+}
+
+/* All of it used pages, in one of the SuperSlabs that have had such for longest. */
+static struct place find_used(struct span_shard *shard, size_t slabs, size_t alignment) {
+    unsigned looks = 0;
+    list_for_each(link, &shard->dirty) {
+        struct super *super = container_of(link, struct super, dirty_link);
+        unsigned at = shard_find_run(super->free & ~super->zero, slabs, alignment);
+        if (at < SUPER_SLABS)
+            return (struct place){super, at, (unsigned)slabs};
+        if (++looks == DIRTY_LOOKS)
+            break;
+    }
+    return (struct place){NULL, 0, 0};
+}
+
+/* In the fullest SuperSlab with room; with untouched, room of untouched pages. */
+static struct place find_fullest(struct span_shard *shard, size_t slabs, size_t alignment,
+                                 bool untouched) {
+    uint64_t ranks = shard->occupied & ~bits_low((unsigned)slabs);
+    for (; ranks != 0; ranks &= ranks - 1) {
+        list_for_each(link, &shard->by_free[bit_lowest(ranks)]) {
+            struct super *super = container_of(link, struct super, link);
+            uint32_t set = untouched ? super->free & super->zero : super->free;
+            unsigned at = shard_find_run(set, slabs, alignment);
+            if (at < SUPER_SLABS)
+                return (struct place){super, at, (unsigned)slabs};
+        }
+    }
+    return (struct place){NULL, 0, 0};
+}
+
+struct place shard_find(struct span_shard *shard, const struct span_request *request) {
+    struct place place = {NULL, 0, 0};
+    if (request->pages == SPAN_UNTOUCHED) {
+        place = find_fullest(shard, request->slabs, request->alignment, true);
+    } else {
+        place = find_used(shard, request->slabs, request->alignment);
+        if (place.super == NULL && request->slabs_least < request->slabs)
+            place = find_used(shard, request->slabs_least, request->alignment);
+    }
+    if (place.super == NULL)
+        place = find_fullest(shard, request->slabs, request->alignment, false);
+    return place;
+}
