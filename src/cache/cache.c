@@ -463,16 +463,16 @@ static void age_bins(struct thread *thread) {
     for_each_foreign(thread, visit_flush);
 }
 
-void cache_tick(struct thread *thread) {
+bool cache_tick(struct thread *thread, bool at_once) {
     registry_reclaim();
-    if (++thread->slow_calls % TICK_PERIOD != 0)
-        return;
+    if (++thread->slow_calls % TICK_PERIOD != 0 && !at_once)
+        return false;
     uint64_t now_ms = os_now_ms();
     if (now_ms - thread->aged_ms >= hak_max(options_profile()->decay_ms, (uint64_t)AGE_MIN_MS)) {
         thread->aged_ms = now_ms;
         age_bins(thread);
     }
-    span_decay(thread->shard, now_ms);
+    return span_decay(thread->shard, now_ms);
 }
 
 /* --- birth and death ------------------------------------------------------------ */

@@ -121,8 +121,9 @@ void cache_close(struct thread *thread);
 /* The same for a thread that did not survive a fork. */
 void cache_reclaim(struct thread *thread);
 
-/* Called once in each slow call: time-driven upkeep. */
-void cache_tick(struct thread *thread);
+/* Called once in each slow call: time-driven upkeep, at once or only now and then. True:
+ * there is free memory that time alone will make old enough to be purged. */
+bool cache_tick(struct thread *thread, bool at_once);
 
 /* --- registry.c: the threads ------------------------------------------------ */
 

@@ -17,6 +17,7 @@
 #include "os/metadata.h"
 #include "span/arena.h"
 #include "span/large.h"
+#include "span/purge.h"
 #include "span/shard.h"
 
 typedef void lock_action(struct os_lock *lock);
@@ -25,6 +26,7 @@ typedef void lock_action(struct os_lock *lock);
  * lock worth taking, and stay so, for pools_opening_lock is held. */
 static void for_each_lock(lock_action *action) {
     unsigned shards = slab_shard_count();
+    action(&purge_lock);
     action(&front_start_lock);
     action(&registry_lock);
     action(&pools_opening_lock);
@@ -59,6 +61,7 @@ static void in_parent(void) {
 static void in_child(void) {
     os_lock_pass_end();
     for_each_lock(reset);
+    scavenger_forget();
     registry_orphan_all_but(front_tls.cache->thread);
 }
 

@@ -64,6 +64,22 @@ void front_loaded(void);
 
 hak_global struct os_lock front_start_lock;
 
+/* The calling thread works without a cache from here on. */
+void front_go_without_cache(void);
+
+/* Whether a thread that ends leaves the registry. */
+bool front_sees_threads_end(void);
+
+/* --- scavenger.c: purging while nobody calls --- */
+
+/* What a slow call has to say of free memory, without locks held: is_dirty, there is some that
+ * time alone will make old enough to be purged. */
+void scavenger_after_malloc(bool is_dirty);
+void scavenger_after_free(bool is_dirty);
+
+/* In the child of a fork: the thread is gone. */
+void scavenger_forget(void);
+
 /* --- fork.c --- */
 
 void front_register_fork(void);

@@ -32,7 +32,7 @@ void *front_serve(struct request request, bool *is_zero) {
     if (thread != NULL && block != NULL) {
         if (hak_unlikely(watch_is_on(thread)))
             watch_saw_take(thread, request.bin, request.size);
-        cache_tick(thread);
+        scavenger_after_malloc(cache_tick(thread, false));
     }
     return block;
 }
@@ -68,6 +68,8 @@ void front_free_slow(void *block) {
     if (thread != NULL) {
         if (hak_unlikely(watch_is_on(thread)))
             watch_saw_give(thread, is_small ? bin : BIN_LARGE);
-        cache_tick(thread);
+        /* A large block may be the last that this program ever frees, so upkeep does not
+         * wait for a next call. */
+        scavenger_after_free(cache_tick(thread, !is_small));
     }
 }

@@ -58,13 +58,20 @@ static _Atomic bool is_loaded; /* the dynamic linker is done with this library *
 static _Atomic bool has_key;   /* written under front_start_lock */
 static pthread_key_t key;
 
-static void end_thread(void *argument) {
-    struct thread *thread = argument;
+void front_go_without_cache(void) {
     front_tls.row = (struct row *)&cache_closed_row;
     front_tls.cache = &dead_cache;
+}
+
+static void end_thread(void *argument) {
+    struct thread *thread = argument;
+    front_go_without_cache();
     cache_flush(thread);
     registry_remove(thread);
+    scavenger_after_free(false);
 }
+
+bool front_sees_threads_end(void) { return atomic_load_explicit(&has_key, memory_order_acquire); }
 
 static bool start_locked(void) {
     os_memory_init();

@@ -17,6 +17,7 @@
 #include "os/lock.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -39,11 +40,14 @@ static void relax(void) {
 #endif
 }
 
-static void futex(struct os_lock *lock, int operation, uint32_t value) {
+static void futex(_Atomic uint32_t *word, int operation, uint32_t value) {
     int saved_errno = errno;
-    syscall(SYS_futex, &lock->state, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+    syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
     errno = saved_errno;
 }
+
+void os_wait(_Atomic uint32_t *word, uint32_t value) { futex(word, FUTEX_WAIT, value); }
+void os_wake(_Atomic uint32_t *word) { futex(word, FUTEX_WAKE, INT_MAX); }
 
 void os_lock_wait(struct os_lock *lock) {
     for (int spin = 0; spin < SPINS; spin++) {
@@ -55,10 +59,10 @@ void os_lock_wait(struct os_lock *lock) {
     /* atomic: warm, correctness; pairs with the release of the holder before. */
     while (atomic_exchange_explicit(&lock->state, LOCK_HELD_WITH_WAITERS, memory_order_acquire) !=
            LOCK_FREE)
-        futex(lock, FUTEX_WAIT, LOCK_HELD_WITH_WAITERS);
+        futex(&lock->state, FUTEX_WAIT, LOCK_HELD_WITH_WAITERS);
 }
 
-void os_lock_wake(struct os_lock *lock) { futex(lock, FUTEX_WAKE, 1); }
+void os_lock_wake(struct os_lock *lock) { futex(&lock->state, FUTEX_WAKE, 1); }
 
 void os_lock_pass_begin(void) {
     atomic_store_explicit(&os_lock_forker, os_thread_identity(), memory_order_relaxed);

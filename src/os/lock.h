@@ -4,6 +4,7 @@
  * Ranks: a thread takes locks in this order only, and holds at most one of each
  * rank but for the exceptions named; fork takes all.
  *
+ *   purge      slabs that are on no list while the kernel takes their pages
  *   start      the first call of all
  *   registry   the list of thread caches
  *   opening    the first use of a class in a shard
@@ -63,6 +64,10 @@ hak_inline void os_lock_release(struct os_lock *lock) {
     if (hak_unlikely(was == LOCK_HELD_WITH_WAITERS))
         os_lock_wake(lock);
 }
+
+/* Sleeps until *word is not value, or somebody wakes it; and wakes all who sleep on it. */
+void os_wait(_Atomic uint32_t *word, uint32_t value);
+void os_wake(_Atomic uint32_t *word);
 
 /* In the child of a fork: the lock is free and nobody waits. */
 hak_inline void os_lock_reset(struct os_lock *lock) {

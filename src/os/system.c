@@ -6,6 +6,8 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +18,31 @@ uint64_t os_now_ms(void) {
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
+
+void os_sleep_ms(uint64_t ms) {
+    struct timespec left = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    int saved_errno = errno;
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+    }
+    errno = saved_errno;
+}
+
+/* glibc's own word for it, since 2.32; <sys/single_threaded.h> would demand it. */
+extern char __libc_single_threaded __attribute__((weak));
+
+bool os_may_be_threaded(bool ask_libc) {
+    return !ask_libc || &__libc_single_threaded == NULL || __libc_single_threaded == 0;
+}
+
+bool os_is_threaded(void) {
+    struct stat tasks; /* a folder has a link for itself, its parent, and each folder in it */
+    int saved_errno = errno;
+    bool is_known = stat("/proc/self/task", &tasks) == 0;
+    errno = saved_errno;
+    return is_known && tasks.st_nlink > 3;
+}
+
+void os_name_thread(const char *name) { prctl(PR_SET_NAME, name); }
 
 unsigned os_processor_count(void) {
     cpu_set_t set;

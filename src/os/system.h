@@ -9,6 +9,16 @@
 /* Milliseconds of a monotonic clock, a few milliseconds coarse, no system call. */
 uint64_t os_now_ms(void);
 
+void os_sleep_ms(uint64_t ms);
+
+/* Whether the process has more than one thread. The first asks the C library, if that is
+ * wanted and it can tell: no system call, but it goes on saying so when they have ended. */
+bool os_may_be_threaded(bool ask_libc);
+bool os_is_threaded(void);
+
+/* Of the calling thread, as ps -L and top -H show it: at most 15 characters. */
+void os_name_thread(const char *name);
+
 /* Processors that this process may run on, at least 1. */
 unsigned os_processor_count(void);
 

@@ -28,9 +28,12 @@ static uint64_t free_set[MAX_SUPERS / WORD_BITS];
 static size_t frontier; /* SuperSlabs below it have been tried */
 static size_t reserved_count;
 static size_t committed_count;
-static struct list dirty_list; /* oldest first */
+static _Atomic size_t taken_count; /* read without the lock */
+static struct list dirty_list;     /* oldest first */
 
 void arena_init(void) { list_init(&dirty_list); }
+
+size_t arena_taken(void) { return atomic_load_explicit(&taken_count, memory_order_relaxed); }
 
 static size_t super_limit(void) { return window_slab_count / SUPER_SLABS; }
 
@@ -120,6 +123,10 @@ static struct super *describe(size_t index) {
     return super;
 }
 
+static void count_taken(size_t change) {
+    atomic_store_explicit(&taken_count, arena_taken() + change, memory_order_relaxed);
+}
+
 /* Takes [index, index + count) off the free set; their descriptors exist. */
 static bool claim(size_t index, size_t count) {
     for (size_t i = index; i < index + count; i++) {
@@ -132,7 +139,13 @@ static bool claim(size_t index, size_t count) {
         atomic_store_explicit(&super->home, SUPER_IN_RUN, memory_order_relaxed);
     }
     set_free(index, count, false);
+    count_taken(count);
     return true;
+}
+
+static void give_back(size_t index, size_t count) {
+    set_free(index, count, true);
+    count_taken(-count);
 }
 
 /* Gives claimed ones back untouched. */
@@ -144,7 +157,7 @@ static void unclaim(size_t index, size_t count) {
         if (super->zero != ALL_SLABS && super->committed)
             list_push_back(&dirty_list, &super->dirty_link);
     }
-    set_free(index, count, true);
+    give_back(index, count);
     os_lock_release(&arena_lock);
 }
 
@@ -235,38 +248,37 @@ void arena_give(struct super *super, uint64_t now_ms) {
         super->dirty_since_ms = now_ms;
         list_push_back(&dirty_list, &super->dirty_link);
     }
-    bitmap_set(free_set, window_super_index(super->start));
+    give_back(window_super_index(super->start), 1);
     os_lock_release(&arena_lock);
 }
 
 /* The oldest dirty SuperSlab, claimed, if it is old enough. */
-static struct super *claim_oldest_dirty(uint64_t before_ms) {
+static struct super *claim_oldest_dirty(struct purge *purge) {
     struct super *super = NULL;
     os_lock_acquire(&arena_lock);
     if (!list_is_empty(&dirty_list)) {
         super = container_of(dirty_list.next, struct super, dirty_link);
-        if (super->dirty_since_ms > before_ms || !claim(window_super_index(super->start), 1))
+        bool is_young = super->dirty_since_ms > purge->before_ms;
+        purge->left_some |= is_young;
+        if (is_young || !claim(window_super_index(super->start), 1))
             super = NULL;
     }
     os_lock_release(&arena_lock);
     return super;
 }
 
-size_t arena_purge(uint64_t before_ms, size_t most_bytes) {
-    size_t bytes = 0;
+void arena_purge(struct purge *purge) {
     struct super *super;
-    while (bytes < most_bytes && (super = claim_oldest_dirty(before_ms)) != NULL) {
-        bool purged = move_out(super, ALL_SLABS);
-        if (purged) {
+    while (purge->done_bytes < purge->most_bytes && (super = claim_oldest_dirty(purge)) != NULL) {
+        if (move_out(super, ALL_SLABS)) {
             super->zero = ALL_SLABS;
-            bytes += SUPER_BYTES;
+            purge->done_bytes += SUPER_BYTES;
         }
         os_lock_acquire(&arena_lock);
         atomic_store_explicit(&super->home, SUPER_IN_ARENA, memory_order_relaxed);
-        set_free(window_super_index(super->start), 1, true);
+        give_back(window_super_index(super->start), 1);
         os_lock_release(&arena_lock);
     }
-    return bytes;
 }
 
 struct arena_stats arena_stats(void) {

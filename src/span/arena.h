@@ -4,6 +4,7 @@
 #define HAK_SPAN_ARENA_H
 
 #include "os/lock.h"
+#include "span/purge.h"
 #include "span/super.h"
 
 void arena_init(void);
@@ -19,9 +20,11 @@ bool arena_take_at(size_t index, size_t count);
 /* Gives one back; all its slabs are free. now_ms: when it became so. */
 void arena_give(struct super *super, uint64_t now_ms);
 
-/* Purges free SuperSlabs that have been dirty since before_ms or longer, until
- * most_bytes have gone; returns the bytes given to the kernel. Called without locks. */
-size_t arena_purge(uint64_t before_ms, size_t most_bytes);
+/* Purges free SuperSlabs. Called with purge_lock alone. */
+void arena_purge(struct purge *purge);
+
+/* SuperSlabs that shards or runs have: how large the heap is, roughly. Read without a lock. */
+size_t arena_taken(void);
 
 struct arena_stats {
     size_t reserved_bytes;  /* address space */

@@ -11,12 +11,16 @@
  * then costs a fault a page; so trading has an allowance in bytes a millisecond, which
  * bounds its price at a few percent of a processor's time.
  *
- * Slabs being purged are on no list and belong to the purger; the calls into the
- * kernel run unlocked. */
+ * Slabs being purged are on no list and belong to the purger, who holds the purge lock
+ * and no other while it calls the kernel. */
+#include "span/purge.h"
+
 #include "os/system.h"
 #include "span/arena.h"
 #include "span/move.h"
 #include "span/shard.h"
+
+struct os_lock purge_lock;
 
 enum { ALLOWANCE_MS = 20 }; /* an allowance not used adds up over this long */
 
@@ -30,18 +34,19 @@ static uint32_t lowest_slabs(uint32_t slabs, size_t bytes) {
     return lowest;
 }
 
-/* Takes dirty slabs, most_bytes at most, off the SuperSlab that has had such for
- * longest, if that is long enough. */
-static struct super *claim(struct span_shard *shard, uint64_t before_ms, size_t most_bytes,
-                           uint32_t *slabs) {
+/* Takes dirty slabs off the SuperSlab that has had such for longest, if that is long
+ * enough. */
+static struct super *claim(struct span_shard *shard, struct purge *purge, uint32_t *slabs) {
     struct super *super = NULL;
     os_lock_acquire(&shard->lock);
     if (!list_is_empty(&shard->dirty)) {
         super = container_of(shard->dirty.next, struct super, dirty_link);
-        if (super->dirty_since_ms > before_ms) {
+        if (super->dirty_since_ms > purge->before_ms) {
+            purge->left_some = true;
             super = NULL;
         } else {
-            *slabs = lowest_slabs(super->free & ~super->zero, most_bytes);
+            size_t bytes = purge->most_bytes - purge->done_bytes;
+            *slabs = lowest_slabs(super->free & ~super->zero, bytes);
             shard_take(shard, super, *slabs);
         }
     }
@@ -49,36 +54,64 @@ static struct super *claim(struct span_shard *shard, uint64_t before_ms, size_t 
     return super;
 }
 
-/* Purges what has been dirty since before_ms or longer, until most_bytes have gone. */
-static size_t purge(struct span_shard *shard, uint64_t before_ms, size_t most_bytes) {
-    size_t bytes = 0;
+static void purge_shard(struct span_shard *shard, struct purge *purge) {
     struct super *super;
     uint32_t slabs = 0;
-    while (bytes < most_bytes &&
-           (super = claim(shard, before_ms, most_bytes - bytes, &slabs)) != NULL) {
+    while (purge->done_bytes < purge->most_bytes && (super = claim(shard, purge, &slabs)) != NULL) {
         bool is_purged = move_out(super, slabs);
         os_lock_acquire(&shard->lock);
         shard_give_purged(shard, super, slabs, is_purged);
         os_lock_release(&shard->lock);
-        bytes += is_purged ? bit_count(slabs) * (size_t)SLAB_BYTES : 0;
+        purge->done_bytes += is_purged ? bit_count(slabs) * (size_t)SLAB_BYTES : 0;
     }
-    return bytes;
 }
 
-void span_decay(unsigned shard, uint64_t now_ms) {
-    uint64_t decay_ms = options_profile()->decay_ms;
-    if (now_ms < decay_ms)
-        return;
-    purge(&span_shards[shard], now_ms - decay_ms, SIZE_MAX);
-    arena_purge(now_ms - decay_ms, SIZE_MAX);
+static void purge_all(struct purge *purge) {
+    for (unsigned s = 0; s < span_shard_count(); s++)
+        purge_shard(&span_shards[s], purge);
+    arena_purge(purge);
 }
+
+/* --- decay ------------------------------------------------------------------- */
+
+static struct purge decayed(uint64_t now_ms) {
+    uint64_t decay_ms = options_profile()->decay_ms;
+    return (struct purge){
+        .before_ms = now_ms < decay_ms ? 0 : now_ms - decay_ms,
+        .most_bytes = SIZE_MAX,
+    };
+}
+
+bool span_decay(unsigned shard, uint64_t now_ms) {
+    /* Somebody else is at it; what of this shard is left then, nobody knows. */
+    if (!os_lock_try(&purge_lock))
+        return true;
+    struct purge purge = decayed(now_ms);
+    purge_shard(&span_shards[shard], &purge);
+    arena_purge(&purge);
+    os_lock_release(&purge_lock);
+    return purge.left_some;
+}
+
+bool span_decay_all(uint64_t now_ms) {
+    struct purge purge = decayed(now_ms);
+    os_lock_acquire(&purge_lock);
+    purge_all(&purge);
+    os_lock_release(&purge_lock);
+    return purge.left_some;
+}
+
+/* --- trim -------------------------------------------------------------------- */
 
 size_t span_purge_all(void) {
-    size_t bytes = 0;
-    for (unsigned s = 0; s < span_shard_count(); s++)
-        bytes += purge(&span_shards[s], UINT64_MAX, SIZE_MAX);
-    return bytes + arena_purge(UINT64_MAX, SIZE_MAX);
+    struct purge purge = {.before_ms = UINT64_MAX, .most_bytes = SIZE_MAX};
+    os_lock_acquire(&purge_lock);
+    purge_all(&purge);
+    os_lock_release(&purge_lock);
+    return purge.done_bytes;
 }
+
+/* --- trade ------------------------------------------------------------------- */
 
 /* What the shard may trade of wanted bytes. */
 static size_t allowance(struct span_shard *shard, size_t wanted) {
@@ -102,11 +135,12 @@ static void use_allowance(struct span_shard *shard, size_t bytes) {
 
 void span_trade(struct span_shard *shard, size_t grown_bytes) {
     size_t allowed = allowance(shard, grown_bytes);
-    if (allowed == 0)
+    if (allowed == 0 || !os_lock_try(&purge_lock))
         return;
-    size_t traded = purge(shard, UINT64_MAX, allowed);
-    if (traded < allowed)
-        traded += arena_purge(UINT64_MAX, allowed - traded);
-    if (traded != 0)
-        use_allowance(shard, traded);
+    struct purge purge = {.before_ms = UINT64_MAX, .most_bytes = allowed};
+    purge_shard(shard, &purge);
+    arena_purge(&purge);
+    os_lock_release(&purge_lock);
+    if (purge.done_bytes != 0)
+        use_allowance(shard, purge.done_bytes);
 }

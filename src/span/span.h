@@ -40,9 +40,13 @@ bool span_resize(struct span *span, size_t slabs);
 
 hak_inline size_t span_bytes(const struct span *span) { return (size_t)span->slabs * SLAB_BYTES; }
 
-/* Purges what has been free and dirty for as long as the profile's decay time;
- * called now and then from slow paths without locks held. */
-void span_decay(unsigned shard, uint64_t now_ms);
+/* Purges what has been free and dirty for as long as the profile's decay time, of a shard
+ * and the arena; true: there is more, not as old yet. Called now and then from slow paths
+ * without locks held. One thread at a time does it; another that comes meanwhile goes on. */
+bool span_decay(unsigned shard, uint64_t now_ms);
+
+/* The same of all shards. */
+bool span_decay_all(uint64_t now_ms);
 
 /* Purges all that is free and dirty, whatever its age; returns bytes. */
 size_t span_purge_all(void);

@@ -53,6 +53,17 @@ def test_main_thread_leaves_first(run: Runner) -> None:
     assert run("main_leaves").stderr == ""
 
 
+@pytest.mark.parametrize("scene", ["idle", "large", "fork", "exit"])
+@pytest.mark.parametrize("options", ["", "profile=lean"], ids=["balanced", "lean"])
+def test_memory_goes_back_while_nobody_calls(run: Runner, scene: str, options: str) -> None:
+    assert run("scavenger", scene, options=options).stderr == ""
+
+
+@pytest.mark.parametrize("scene", ["ids", "signals"])
+def test_the_purging_thread_stands_aside(run: Runner, scene: str) -> None:
+    assert run("scavenger", scene).stderr == ""
+
+
 def test_no_thread_in_a_program_that_has_none(run: Runner) -> None:
     assert run("single_thread").stderr == ""
 

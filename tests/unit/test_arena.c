@@ -253,6 +253,12 @@ static void scene_no_descriptors(void) {
     allow_all();
 }
 
+static struct purge purged(uint64_t before_ms, size_t most_bytes) {
+    struct purge purge = {.before_ms = before_ms, .most_bytes = most_bytes};
+    arena_purge(&purge);
+    return purge;
+}
+
 static void scene_purge(void) {
     open_window(GIB);
     struct super *run = take(4, 1);
@@ -260,12 +266,16 @@ static void scene_purge(void) {
     arena_give(window_super(window_super_index(run->start)), 1000);
     arena_give(window_super(window_super_index(run->start) + 1), 2000);
     CHECK(arena_stats().dirty_bytes == 2 * SUPER);
-    CHECK(arena_purge(999, SIZE_MAX) == 0);
-    CHECK(arena_purge(1000, SIZE_MAX) == SUPER);
+    struct purge purge = purged(999, SIZE_MAX);
+    CHECK(purge.done_bytes == 0 && purge.left_some);
+    purge = purged(1000, SIZE_MAX);
+    CHECK(purge.done_bytes == SUPER && purge.left_some);
     CHECK(arena_stats().dirty_bytes == SUPER);
+    CHECK(purged(UINT64_MAX, 0).done_bytes == 0);
     CHECK(run->zero == ALL_SLABS && run->start[0] == 0);
     refuse_kind(OS_CALL_PURGE);
-    CHECK(arena_purge(UINT64_MAX, SIZE_MAX) == 0);
+    purge = purged(UINT64_MAX, SIZE_MAX);
+    CHECK(purge.done_bytes == 0 && !purge.left_some);
     allow_all();
     CHECK(window_super(window_super_index(run->start) + 1)->zero != ALL_SLABS);
 }

@@ -57,7 +57,7 @@ static void random_operation(void) {
         blocks[slot] = NULL;
     }
     if (random_below(&seed, 16) == 0)
-        cache_tick(thread);
+        cache_tick(thread, false);
     assert_true(thread->limit_bytes <= registry_budget_bytes());
 }
 

@@ -1,0 +1,148 @@
+/* Memory goes back to the kernel also while the program makes no call.
+ *
+ * What is freed is purged after the decay time, by slow calls that come later. A program
+ * that frees much and then sleeps makes none, and would keep what it freed. So a program
+ * that has threads gets one more, which waits for memory to become old enough.
+ *
+ *   (none) --malloc: the heap is large, or dirty--> works --nothing is dirty--> sleeps
+ *      ^                                              |  ^                        |
+ *      |                                              |  '------- free wakes -----|
+ *      '----- the heap is small, or nobody is left ---+---------------------------'
+ *
+ * Only malloc makes it. free must not: the C library frees the thread-local data of threads
+ * that have ended while it holds the lock that pthread_create needs. All that free may do
+ * is wake; so while the heap is so large that frees alone could leave much, the thread
+ * stays and sleeps. Otherwise it ends when nothing is left to purge, and is made again on
+ * demand.
+ *
+ * A program whose main thread calls pthread_exit lives until its last thread has ended;
+ * so it also ends when no thread is left that ever called malloc. A program without threads
+ * of its own gets none: the C library takes faster paths in it, and fork copies all of it.
+ *
+ * The thread has all signals blocked, a small stack and no cache. pthread_create may
+ * allocate, so it is called without locks, and after state has left NONE. */
+#include <pthread.h>
+#include <signal.h>
+
+#include "front/front.h"
+#include "os/options.h"
+#include "os/system.h"
+#include "span/arena.h"
+#include "span/span.h"
+
+enum {
+    PERIOD_MIN_MS = 10,
+    RETRY_MS = 1000,          /* after a thread could not be made, or was not wanted yet */
+    STACK_BYTES = 128 * 1024, /* most of it for other libraries' thread-local data */
+    LARGE_SUPERS = 4,         /* a large heap has more, beside one a shard */
+};
+
+enum { NONE, WORKS, SLEEPS };
+static _Atomic uint32_t state;
+static _Atomic uint64_t not_before_ms;
+static _Atomic bool is_child; /* of a fork: its parent's threads do not make it threaded */
+
+static bool change_state(uint32_t from, uint32_t to) {
+    /* atomic: cold, correctness; partners are the others that change it here. */
+    return atomic_compare_exchange_strong(&state, &from, to);
+}
+
+/* Costs nothing. In the child of a fork the C library still speaks of the parent's threads. */
+static bool may_be_threaded(void) {
+    bool is_own = !atomic_load_explicit(&is_child, memory_order_relaxed);
+    return registry_count() > 1 || os_may_be_threaded(is_own);
+}
+
+/* Frees alone could leave much memory, and there is somebody left to call free. */
+static bool is_worth_staying(void) {
+    bool is_large = arena_taken() > slab_shard_count() + LARGE_SUPERS;
+    return is_large && options_profile()->decay_ms != 0 && registry_count() != 0 &&
+           front_sees_threads_end();
+}
+
+/* --- the thread ---------------------------------------------------------------- */
+
+/* Whoever left dirty memory put it on a list, under a lock that this thread takes again
+ * to look; so either it is seen here after the change of state, or he sees that. */
+static bool is_clean(void) { return !span_decay_all(os_now_ms()); }
+
+/* Until woken; false: it is time to end. */
+static bool sleep_clean(void) {
+    if (!change_state(WORKS, SLEEPS))
+        return true;
+    while (is_worth_staying() && is_clean() &&
+           atomic_load_explicit(&state, memory_order_relaxed) == SLEEPS)
+        os_wait(&state, SLEEPS);
+    /* Nobody takes it back from WORKS, so this changes nothing then. */
+    change_state(SLEEPS, WORKS);
+    return is_worth_staying();
+}
+
+/* False: somebody has left dirty memory since the last look. */
+static bool end(void) {
+    change_state(WORKS, NONE);
+    return is_clean() || !change_state(NONE, WORKS);
+}
+
+static void *scavenge(void *unused) {
+    (void)unused;
+    front_go_without_cache();
+    os_name_thread("hakmem");
+    uint64_t period_ms = hak_max(options_profile()->decay_ms / 2, (uint64_t)PERIOD_MIN_MS);
+    do {
+        do {
+            while (!is_clean())
+                os_sleep_ms(period_ms);
+        } while (sleep_clean());
+    } while (!end());
+    return NULL;
+}
+
+/* --- its making ---------------------------------------------------------------- */
+
+static bool make_thread(void) {
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    /* A new thread has its maker's mask. By the C library's own call, which leaves out the
+     * signal by which setuid reaches every thread. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    int error = pthread_create(&thread, &attributes, scavenge, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error == 0;
+}
+
+static hak_cold void start(void) {
+    uint64_t now_ms = os_now_ms();
+    if (now_ms < atomic_load_explicit(&not_before_ms, memory_order_relaxed) ||
+        !change_state(NONE, WORKS))
+        return;
+    if (os_is_threaded() && make_thread())
+        return;
+    atomic_store_explicit(&not_before_ms, now_ms + RETRY_MS, memory_order_relaxed);
+    change_state(WORKS, NONE);
+}
+
+void scavenger_after_malloc(bool is_dirty) {
+    if (atomic_load_explicit(&state, memory_order_relaxed) != NONE)
+        scavenger_after_free(is_dirty);
+    else if ((is_dirty || is_worth_staying()) && may_be_threaded() && !os_lock_is_passed())
+        start();
+}
+
+void scavenger_after_free(bool is_dirty) {
+    if (atomic_load_explicit(&state, memory_order_relaxed) == SLEEPS &&
+        (is_dirty || !is_worth_staying()) && change_state(SLEEPS, WORKS))
+        os_wake(&state);
+}
+
+void scavenger_forget(void) {
+    atomic_store_explicit(&is_child, true, memory_order_relaxed);
+    atomic_store_explicit(&state, NONE, memory_order_relaxed);
+}

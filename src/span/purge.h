@@ -1,0 +1,18 @@
+/* A purge under way: what is to be purged, and how that went. See purge.c. */
+#ifndef HAK_SPAN_PURGE_H
+#define HAK_SPAN_PURGE_H
+
+#include "os/lock.h"
+
+struct purge {
+    uint64_t before_ms; /* what has been dirty since then or longer, */
+    size_t most_bytes;  /* until about so much has gone */
+    size_t done_bytes;  /* given to the kernel */
+    bool left_some;     /* there is dirty memory that is not that old yet */
+};
+
+/* Held while slabs are on no list for their pages to be purged: a fork in between would
+ * lose them to the child. The call into the kernel is made with this lock alone. */
+hak_global struct os_lock purge_lock;
+
+#endif

@@ -1,0 +1,186 @@
+/* Memory that a threaded program frees goes back to the kernel while nobody calls malloc or
+ * free; by a thread that stays while the heap is large, and ends with it.
+ *
+ *   scavenger idle       frees nine tenths, sleeps: the memory is gone; frees the rest: the
+ *                        thread, too; all of it twice
+ *   scavenger fork       the same in a child that has become threaded itself
+ *   scavenger large      one large block, freed by the very last call
+ *   scavenger exit       main leaves by pthread_exit while there is work to do: the program ends
+ *   scavenger ids        setuid, which reaches every thread by a signal of the C library's
+ *   scavenger signals    a signal that the program's threads block does not reach it */
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support.h"
+
+enum { BLOCK_BYTES = 1000, BLOCKS = 160 * 1000, RUN = 1000, WAIT_TENTHS = 50 };
+
+/* Without stdio: nothing here may call the allocator. */
+static size_t resident_bytes(void) {
+    char text[128] = "";
+    int file = open("/proc/self/statm", O_RDONLY);
+    CHECK(file >= 0 && read(file, text, sizeof text - 1) > 0);
+    close(file);
+    return strtoul(strchr(text, ' '), NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static unsigned thread_count(void) {
+    char text[4096];
+    int file = open("/proc/self/status", O_RDONLY);
+    ssize_t length = file < 0 ? -1 : read(file, text, sizeof text - 1);
+    CHECK(length > 0);
+    close(file);
+    text[length] = '\0';
+    return (unsigned)strtoul(strstr(text, "Threads:") + 8, NULL, 10);
+}
+
+static pthread_t sleeper;
+static pthread_mutex_t bed = PTHREAD_MUTEX_INITIALIZER;
+
+static void *sleep_long(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&bed);
+    return NULL;
+}
+
+static void start_sleeper(void) {
+    CHECK(pthread_mutex_lock(&bed) == 0);
+    CHECK(pthread_create(&sleeper, NULL, sleep_long, NULL) == 0);
+}
+
+static char *blocks[BLOCKS];
+
+static size_t grow_and_shrink(void) {
+    for (size_t i = 0; i < BLOCKS; i++) {
+        blocks[i] = malloc(BLOCK_BYTES);
+        CHECK(blocks[i] != NULL);
+        memset(blocks[i], 1, BLOCK_BYTES);
+    }
+    size_t most = resident_bytes();
+    /* Nine tenths, in long runs. */
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (i / RUN % 10 != 0)
+            free(blocks[i]);
+    }
+    return most;
+}
+
+/* Waits without a call until resident memory is at most `bytes`. */
+static bool settles_at(size_t bytes) {
+    for (int i = 0; i < WAIT_TENTHS && resident_bytes() > bytes; i++)
+        usleep(100000);
+    return resident_bytes() <= bytes;
+}
+
+/* Until only the program's own threads are left. */
+static bool is_left_alone(void) {
+    for (int i = 0; i < WAIT_TENTHS && thread_count() != 2; i++)
+        usleep(100000);
+    return thread_count() == 2;
+}
+
+static void give_rest(void) {
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (i / RUN % 10 == 0)
+            free(blocks[i]);
+    }
+}
+
+/* before: resident before any of this. */
+static void idle(size_t before) {
+    start_sleeper();
+    for (int turn = 0; turn < 2; turn++) {
+        size_t most = grow_and_shrink();
+        CHECK(most > before + BLOCKS * (size_t)BLOCK_BYTES);
+        size_t live = (most - before) / 10;
+        CHECK(settles_at(before + live + live / 7 + 4 * MIB));
+        give_rest();
+        CHECK(settles_at(before + 8 * MIB));
+        CHECK(is_left_alone());
+    }
+}
+
+static void large(void) {
+    start_sleeper();
+    size_t before = resident_bytes();
+    char *block = malloc(64 * MIB);
+    CHECK(block != NULL);
+    memset(block, 1, 64 * MIB);
+    CHECK(resident_bytes() > before + 60 * MIB);
+    free(block);
+    CHECK(settles_at(before + 4 * MIB));
+    CHECK(is_left_alone());
+}
+
+static void in_child(void) {
+    size_t before = resident_bytes();
+    start_sleeper();
+    grow_and_shrink();
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        give_rest();
+        pthread_mutex_init(&bed, NULL);
+        idle(before);
+        _exit(0);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void leave(void) {
+    start_sleeper();
+    grow_and_shrink();
+    pthread_mutex_unlock(&bed);
+    process_ok();
+    pthread_exit(NULL);
+}
+
+/* With a large heap, so that there is one thread beside the program's two. */
+static void at_work(void) {
+    start_sleeper();
+    grow_and_shrink();
+    CHECK(thread_count() == 3);
+}
+
+static void set_ids(void) {
+    at_work();
+    CHECK(setgid(getgid()) == 0 && setuid(getuid()) == 0);
+}
+
+static void block_signals(void) {
+    sigset_t usr1, pending;
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    CHECK(pthread_sigmask(SIG_BLOCK, &usr1, NULL) == 0);
+    at_work();
+    CHECK(kill(getpid(), SIGUSR1) == 0); /* whoever takes it dies of it, and all with him */
+    CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1));
+    usleep(100000);
+}
+
+int main(int argc, char **argv) {
+    process_begin();
+    const char *what = argc > 1 ? argv[1] : "idle";
+    if (strcmp(what, "large") == 0)
+        large();
+    else if (strcmp(what, "fork") == 0)
+        in_child();
+    else if (strcmp(what, "exit") == 0)
+        leave();
+    else if (strcmp(what, "ids") == 0)
+        set_ids();
+    else if (strcmp(what, "signals") == 0)
+        block_signals();
+    else
+        idle(resident_bytes());
+    return process_ok();
+}
