@@ -44,15 +44,24 @@ static unsigned thread_count(void) {
 static pthread_t sleeper;
 static pthread_mutex_t bed = PTHREAD_MUTEX_INITIALIZER;
 
+static atomic_bool has_begun;
+
 static void *sleep_long(void *unused) {
     (void)unused;
+    sigset_t all;
+    sigfillset(&all);
+    CHECK(pthread_sigmask(SIG_SETMASK, &all, NULL) == 0);
+    atomic_store(&has_begun, true);
     pthread_mutex_lock(&bed);
     return NULL;
 }
 
 static void start_sleeper(void) {
     CHECK(pthread_mutex_lock(&bed) == 0);
+    atomic_store(&has_begun, false);
     CHECK(pthread_create(&sleeper, NULL, sleep_long, NULL) == 0);
+    while (!atomic_load(&has_begun))
+        usleep(1000);
 }
 
 static char *blocks[BLOCKS];
@@ -160,8 +169,8 @@ static void block_signals(void) {
     sigset_t usr1, pending;
     sigemptyset(&usr1);
     sigaddset(&usr1, SIGUSR1);
-    CHECK(pthread_sigmask(SIG_BLOCK, &usr1, NULL) == 0);
     at_work();
+    CHECK(pthread_sigmask(SIG_BLOCK, &usr1, NULL) == 0);
     CHECK(kill(getpid(), SIGUSR1) == 0); /* whoever takes it dies of it, and all with him */
     CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1));
     usleep(100000);
