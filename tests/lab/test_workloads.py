@@ -34,6 +34,7 @@ SMALL = {
     "fragment": "fragment 4",
     "phases": "phases idle 8 1",
     "phases_trickle": "phases trickle 8 1",
+    "phases_scattered": "phases scattered 8 1",
     "many_threads_rss": "many_threads_rss 40",
     "startup": "startup 20",
 }
@@ -47,7 +48,7 @@ METRICS = {
     "many_threads_rss": {"fragmentation", "rss_after_bytes", "thread_bytes"},
     "startup": {"private_bytes"},
 }  # fmt: skip
-METRICS["phases_trickle"] = METRICS["phases"]
+METRICS["phases_trickle"] = METRICS["phases_scattered"] = METRICS["phases"]
 
 GIBIBYTE = 2**30
 
