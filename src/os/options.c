@@ -11,9 +11,10 @@
 #include "os/system.h"
 
 static const struct hak_profile profiles[] = {
-    [PROFILE_SPEED] = {"speed", 128 * MIB, 256 * KIB, 8 * MIB, 64 * KIB, 512, 1000, 0},
-    [PROFILE_BALANCED] = {"balanced", 32 * MIB, 32 * KIB, 4 * MIB, 32 * KIB, 256, 100, 400 * KIB},
-    [PROFILE_LEAN] = {"lean", 4 * MIB, 8 * KIB, 128 * KIB, 8 * KIB, 64, 0, 0},
+    [PROFILE_SPEED] = {"speed", 128 * MIB, 256 * KIB, 8 * MIB, 64 * KIB, 512, 1000, 8 * MIB, 0},
+    [PROFILE_BALANCED] = {"balanced", 32 * MIB, 32 * KIB, 4 * MIB, 32 * KIB, 256, 100, 1 * MIB,
+                          400 * KIB},
+    [PROFILE_LEAN] = {"lean", 4 * MIB, 8 * KIB, 128 * KIB, 8 * KIB, 64, 0, 0, 0},
 };
 
 #define DEFAULT_OPTIONS                                                                            \

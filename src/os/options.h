@@ -18,6 +18,7 @@ struct hak_profile {
     size_t cache_class_bytes;    /* one bin: as many blocks as fit, */
     unsigned cache_class_blocks; /* but not more than this */
     uint64_t decay_ms;           /* free pages go back to the kernel after this time, */
+    size_t kept_bytes;           /* but for so many, all shards together; */
     uint64_t trade_bytes_per_ms; /* or, while the heap grows, this many before it */
 };
 

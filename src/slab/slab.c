@@ -138,13 +138,20 @@ static void mark_all_free(struct span *span) {
     span->first_word = 0;
 }
 
+/* Whether a class has handed out as many blocks as a slab holds. */
+static bool has_used_up_a_slab(unsigned shard, unsigned class) {
+    struct pool *pool = lock_pool(shard, class);
+    bool has = pool->taken >= size_classes[class].capacity;
+    os_lock_release(&pool->lock);
+    return has;
+}
+
 /* A span for a class. Its first slab may never hold more than a few blocks, so pages
  * that are resident already would be wasted on it; a class that has used one up wants
  * just those, in spans shorter than the best if need be. */
 static struct span *take_span(unsigned shard, unsigned class, bool *is_zero) {
     const struct size_class *shape = &size_classes[class];
-    const struct pool *pool = &pools[shard][class];
-    bool is_first = atomic_load_explicit(&pool->slab_count, memory_order_relaxed) == 0;
+    bool is_first = !has_used_up_a_slab(shard, class);
     struct span_request request = {
         .slabs = shape->slabs,
         .slabs_least = shape->slabs_least,

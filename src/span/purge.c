@@ -22,6 +22,8 @@
 
 struct os_lock purge_lock;
 
+enum { KEPT_SHARE = 64 };   /* of the heap, dirty and free, may stay so for ever */
+enum { STEADY_SLABS = 2 };  /* taken at once by a heap that does not grow */
 enum { ALLOWANCE_MS = 20 }; /* an allowance not used adds up over this long */
 
 /* The lowest slabs of a set, as many as hold bytes. */
@@ -39,13 +41,15 @@ static uint32_t lowest_slabs(uint32_t slabs, size_t bytes) {
 static struct super *claim(struct span_shard *shard, struct purge *purge, uint32_t *slabs) {
     struct super *super = NULL;
     os_lock_acquire(&shard->lock);
-    if (!list_is_empty(&shard->dirty)) {
+    if (!list_is_empty(&shard->dirty) && shard->dirty_slabs > purge->kept_slabs) {
         super = container_of(shard->dirty.next, struct super, dirty_link);
-        if (super->dirty_since_ms > purge->before_ms) {
-            purge->left_some = true;
+        bool is_young = super->dirty_since_ms > purge->before_ms;
+        purge->left_some |= is_young;
+        if (is_young) {
             super = NULL;
         } else {
-            size_t bytes = purge->most_bytes - purge->done_bytes;
+            size_t over = (shard->dirty_slabs - purge->kept_slabs) * SLAB_BYTES;
+            size_t bytes = hak_min(purge->most_bytes - purge->done_bytes, over);
             *slabs = lowest_slabs(super->free & ~super->zero, bytes);
             shard_take(shard, super, *slabs);
         }
@@ -74,11 +78,22 @@ static void purge_all(struct purge *purge) {
 
 /* --- decay ------------------------------------------------------------------- */
 
+/* A heap in steady state has a few slabs that become empty and are wanted again all the
+ * time; so each shard may keep its part of a small share of the heap. */
+static size_t kept_slabs(void) {
+    const struct hak_profile *profile = options_profile();
+    if (profile->decay_ms == 0)
+        return 0;
+    size_t share = arena_taken() * SUPER_SLABS / KEPT_SHARE;
+    return hak_max(share, profile->kept_bytes / SLAB_BYTES) / span_shard_count();
+}
+
 static struct purge decayed(uint64_t now_ms) {
     uint64_t decay_ms = options_profile()->decay_ms;
     return (struct purge){
         .before_ms = now_ms < decay_ms ? 0 : now_ms - decay_ms,
         .most_bytes = SIZE_MAX,
+        .kept_slabs = kept_slabs(),
     };
 }
 
@@ -113,15 +128,19 @@ size_t span_purge_all(void) {
 
 /* --- trade ------------------------------------------------------------------- */
 
-/* What the shard may trade of wanted bytes. */
+/* What the shard may trade of wanted bytes: nothing for a fresh slab or two after a while
+ * without; a heap in steady state takes them now and then, and is not growing for it. */
 static size_t allowance(struct span_shard *shard, size_t wanted) {
     uint64_t now_ms = os_now_ms();
     int64_t bytes_per_ms = (int64_t)options_profile()->trade_bytes_per_ms;
     os_lock_acquire(&shard->lock);
     int64_t saved = shard->allowance_bytes + (int64_t)(now_ms - shard->allowance_ms) * bytes_per_ms;
     shard->allowance_bytes = hak_min(saved, bytes_per_ms * ALLOWANCE_MS);
+    bool is_growing = now_ms - shard->allowance_ms < options_profile()->decay_ms ||
+                      wanted > STEADY_SLABS * (size_t)SLAB_BYTES;
     shard->allowance_ms = now_ms;
-    size_t allowed = saved <= 0 ? 0 : hak_min(wanted, (size_t)shard->allowance_bytes);
+    size_t allowed =
+        saved <= 0 || !is_growing ? 0 : hak_min(wanted, (size_t)shard->allowance_bytes);
     os_lock_release(&shard->lock);
     return allowed;
 }

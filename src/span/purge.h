@@ -7,6 +7,7 @@
 struct purge {
     uint64_t before_ms; /* what has been dirty since then or longer, */
     size_t most_bytes;  /* until about so much has gone */
+    size_t kept_slabs;  /* dirty ones that each shard may keep */
     size_t done_bytes;  /* given to the kernel */
     bool left_some;     /* there is dirty memory that is not that old yet */
 };

@@ -31,6 +31,7 @@ static void unlist(struct span_shard *shard, struct super *super) {
     unsigned free = bit_count(super->free);
     if (free == 0)
         return;
+    shard->dirty_slabs -= bit_count(super->free & ~super->zero);
     list_remove(&super->link);
     if (list_is_empty(&shard->by_free[free]))
         shard->occupied &= ~(UINT64_C(1) << free);
@@ -40,6 +41,7 @@ static void enlist(struct span_shard *shard, struct super *super) {
     unsigned free = bit_count(super->free);
     if (free == 0)
         return;
+    shard->dirty_slabs += bit_count(super->free & ~super->zero);
     list_push_front(&shard->by_free[free], &super->link);
     shard->occupied |= UINT64_C(1) << free;
 }

@@ -1,0 +1,50 @@
+"""Calls into the kernel and page faults of a heap in steady state, counted from outside.
+
+The same run twice, a short one and one of many more steps: what the long one has more is
+what its steps cost. Both are counts and not times, so a test may hold them to a bound.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import Side, Sides, run
+
+WARM_STEPS = 10_000_000
+
+# Live blocks: steps, system calls and page faults that they may cost.
+BOUNDS = {
+    256: (100_000_000, 0, 50),
+    400: (100_000_000, 2, 50),
+    65_536: (50_000_000, 50, 500),
+    1_000_000: (50_000_000, 200, 1500),
+}
+
+
+def cost(side: Side, slots: int, steps: int) -> tuple[int, int]:
+    trace, report = side.root / "trace", side.root / "faults"
+    driver = Path(os.environ["HAKMEM_BUILD"]) / "bench" / "random_mixed"
+    tool = Side(side.name, side.root)
+    argv = [
+        "/usr/bin/env", f"LD_PRELOAD={side.library}", str(driver), str(slots), str(steps)
+    ]  # fmt: skip
+    run(tool, "/usr/bin/strace", "-f", "-o", str(trace), *argv)
+    said = run(tool, "/usr/bin/time", "-f", "%R", "-o", str(report), *argv).stderr
+    assert "ERROR: ld.so" not in said, said
+    calls = sum(bool(re.match(r"\d+ +\w+\(", line)) for line in trace.read_text().splitlines())
+    return calls, int(report.read_text())
+
+
+@pytest.mark.parametrize("slots", BOUNDS)
+def test_a_steady_heap_leaves_the_kernel_alone(sides: Sides, slots: int) -> None:
+    steps, most_calls, most_faults = BOUNDS[slots]
+    warm_calls, warm_faults = cost(sides.hakmem, slots, WARM_STEPS)
+    calls, faults = cost(sides.hakmem, slots, WARM_STEPS + steps)
+    calls, faults = calls - warm_calls, faults - warm_faults
+    print(f"{slots} blocks, {steps:,} steps: {calls} system calls, {faults} page faults")
+    assert calls <= most_calls
+    assert faults <= most_faults
