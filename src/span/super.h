@@ -27,6 +27,7 @@
 
 enum {
     SPAN_BITMAP_WORDS = SLAB_BYTES / 16 / WORD_BITS, /* at most: blocks of 16 bytes */
+    SPAN_SHORT_WORDS = 1024 / WORD_BITS,             /* enough for blocks from 64 bytes up */
     SPAN_INLINE_WORDS = 2,
 };
 
@@ -74,7 +75,9 @@ struct super {
     struct span spans[SUPER_SLABS]; /* by first slab */
     /* For slabs of more blocks than inline_bits holds. All that a SuperSlab can ever
      * need is had with its descriptor, so that its memory can be used to the end when
-     * nothing more is to be had; untouched, it costs nothing. */
+     * nothing more is to be had; untouched, it costs nothing. Short ones lie together, for
+     * most are, and a page of memory then serves them all. */
+    uint64_t short_bitmaps[SUPER_SLABS][SPAN_SHORT_WORDS];
     uint64_t bitmaps[SUPER_SLABS][SPAN_BITMAP_WORDS];
 };
 
@@ -90,8 +93,11 @@ hak_inline unsigned super_index_of_slab(const struct super *super, const void *p
 
 /* The bitmap of the span that starts at a slab of super, for capacity blocks. */
 hak_inline uint64_t *super_bitmap(struct super *super, struct span *span) {
-    bool is_short = span->capacity <= SPAN_INLINE_WORDS * WORD_BITS;
-    return is_short ? span->inline_bits : super->bitmaps[span - super->spans];
+    size_t first = (size_t)(span - super->spans);
+    if (span->capacity <= SPAN_INLINE_WORDS * WORD_BITS)
+        return span->inline_bits;
+    return span->capacity <= SPAN_SHORT_WORDS * WORD_BITS ? super->short_bitmaps[first]
+                                                          : super->bitmaps[first];
 }
 
 #endif
