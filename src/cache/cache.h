@@ -1,4 +1,4 @@
-/* A thread's cache: what the fast path works on. See cache.c for its upkeep.
+/* A thread's cache: what the fast path works on. See bins.c for its upkeep.
  *
  *   struct cache   row 0    row 1    ...   row 15        a row per shard
  *   struct row     bin 0 | bin 1 | ... | bin 223 | slots

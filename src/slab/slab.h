@@ -43,7 +43,7 @@ void *slab_take_one(unsigned shard, unsigned class, bool *is_zero);
  * working space. Panics on a pointer that is no block in use. */
 void slab_give(unsigned class, void **blocks, unsigned count);
 
-/* As slab_give, for bins that nobody vouches for (cache.c, reclaiming after a
+/* As slab_give, for bins that nobody vouches for (flush.c, reclaiming after a
  * fork): what is no block in use is left alone. */
 void slab_reclaim(unsigned class, void **blocks, unsigned count);
 

@@ -1,0 +1,245 @@
+/* How large bins are.
+ *
+ * Bins start at a few blocks and double at each miss, up to a size set by the
+ * profile; all bins of a thread together stay within its share of the budget
+ * (law 5). When the share is used up, bins that have not missed since the last
+ * sweep shrink to make room. */
+#include "cache/bins.h"
+
+#include <string.h>
+
+#include "os/options.h"
+#include "os/system.h"
+
+enum {
+    FIRST_CAPACITY = SLOT_ARRAY_MIN - 1,
+    FOREIGN_KIND = 2,         /* arrays of 32 slots */
+    FOREIGN_BYTES = 4 * 1024, /* of a bin of foreign blocks */
+    SWEEP_BINS = 16,          /* looked at in one sweep */
+    SMALL_BYTES = 8192,
+    GROWTH_SLABS = 2,     /* between two looks for idle small bins */
+    AT_ONCE_BYTES = 4096, /* blocks up to this size get a bin at the first call */
+    EARLY_MISSES = 8,     /* larger ones after this many */
+};
+_Static_assert(SLOT_ARRAY_MIN << FOREIGN_KIND == FOREIGN_CAPACITY + 1, "a NULL and the blocks");
+
+/* --- own bins ------------------------------------------------------------------ */
+
+static unsigned capacity_max(unsigned class, unsigned most) {
+    size_t blocks = options_profile()->cache_class_bytes / class_size(class);
+    return (unsigned)hak_clamp(blocks, (size_t)1, (size_t)most);
+}
+
+static unsigned own_capacity_max(unsigned class) {
+    return capacity_max(class, options_profile()->cache_class_blocks - 1);
+}
+
+/* Bytes that a thread's bins may still promise: own ones leave a quarter of the budget
+ * to foreign ones, whose blocks would otherwise go home one by one. */
+static size_t room(const struct thread *thread, bool is_own) {
+    size_t budget = registry_budget_bytes();
+    budget -= is_own ? budget / 4 : 0;
+    return thread->limit_bytes < budget ? budget - thread->limit_bytes : 0;
+}
+
+static void set_capacity(struct thread *thread, unsigned class, unsigned capacity) {
+    struct bin_info *info = &thread->infos[class];
+    thread->limit_bytes += ((size_t)capacity - info->capacity) * class_size(class);
+    info->capacity = (uint16_t)capacity;
+    bin_set_limit(&thread->own->bins[class], info->base + capacity);
+}
+
+/* Makes an own bin smaller; without room for a block it is closed. */
+static void shrink(struct thread *thread, unsigned class, unsigned capacity) {
+    struct bin *bin = &thread->own->bins[class];
+    struct bin_info *info = &thread->infos[class];
+    unsigned held = (unsigned)(bin_top(bin) - info->base);
+    if (held > capacity)
+        bin_flush_oldest(bin, info->base, class, held - capacity);
+    set_capacity(thread, class, capacity);
+    if (capacity != 0)
+        return;
+    bin_set_limit(bin, NULL);
+    bin_set_top(bin, (void **)cache_no_block);
+    slots_give(thread, info->base, info->kind);
+    *info = (struct bin_info){0};
+}
+
+/* Halves an own bin that has not missed since the last sweep. */
+static void shrink_if_idle(struct thread *thread, unsigned class) {
+    struct bin_info *info = &thread->infos[class];
+    if (info->base == NULL)
+        return;
+    if (info->was_used)
+        info->was_used = false;
+    else
+        shrink(thread, class, info->capacity / 2);
+}
+
+/* Tries to make room for more_bytes of a class at the expense of idle bins of this and
+ * larger classes; returns what room there is then. Not of smaller ones: a large enough
+ * bin of a busy small class hardly ever misses, which looks like idleness, and a block
+ * of 64 KiB is not worth a thousand of 64 bytes. */
+static size_t make_room(struct thread *thread, unsigned class, size_t more_bytes) {
+    size_t there = room(thread, true);
+    for (unsigned i = 0; i < SWEEP_BINS && there < more_bytes; i++) {
+        bool is_in_range = thread->sweep >= class && thread->sweep < CLASS_COUNT - 1;
+        thread->sweep = is_in_range ? thread->sweep + 1 : class;
+        size_t before = thread->limit_bytes;
+        shrink_if_idle(thread, thread->sweep);
+        there += before - thread->limit_bytes;
+    }
+    return there;
+}
+
+/* A program that needs a large buffer once, of one class today and another
+ * tomorrow, should not keep one block of each: so larger blocks go straight home,
+ * and their pages to whatever class needs them next, until a class is seen to
+ * come again. So does any class for a while after it found no room. */
+static bool is_worth_a_bin(struct bin_info *info, unsigned class) {
+    bool at_once = class_size(class) <= AT_ONCE_BYTES && !info->was_refused;
+    if (at_once || info->early_misses >= EARLY_MISSES)
+        return true;
+    info->early_misses++;
+    return false;
+}
+
+/* Opens a bin if the class is worth one, as large as the budget has room for. */
+void bin_open_own(struct thread *thread, unsigned class) {
+    struct bin_info *info = &thread->infos[class];
+    if (!is_worth_a_bin(info, class))
+        return;
+    size_t wanted = hak_min((unsigned)FIRST_CAPACITY, own_capacity_max(class));
+    size_t fitting = make_room(thread, class, wanted * class_size(class)) / class_size(class);
+    void **base = fitting == 0 ? NULL : slots_take(thread, 0);
+    if (base == NULL) {
+        *info = (struct bin_info){.was_refused = true};
+        return;
+    }
+    *info = (struct bin_info){.base = base, .was_used = true, .was_used_lately = true};
+    bin_set_top(&thread->own->bins[class], base);
+    set_capacity(thread, class, (unsigned)hak_min(wanted, fitting));
+}
+
+/* After a miss: doubles the bin if its class and the budget allow; halves it, in
+ * the end closes it, if the budget has become smaller than what the thread has. */
+void bin_adapt(struct thread *thread, unsigned class) {
+    struct bin_info *info = &thread->infos[class];
+    info->was_used = true;
+    info->was_used_lately = true;
+    if (thread->limit_bytes > registry_budget_bytes()) {
+        shrink(thread, class, info->capacity / 2);
+        return;
+    }
+    unsigned capacity = hak_min(info->capacity * 2u + 1, own_capacity_max(class));
+    if (capacity <= info->capacity)
+        return;
+    size_t more_bytes = (capacity - info->capacity) * class_size(class);
+    if (make_room(thread, class, more_bytes) < more_bytes)
+        return;
+    unsigned kind = slots_kind(capacity + 1);
+    if (kind > info->kind) {
+        void **base = slots_take(thread, kind);
+        if (base == NULL)
+            return;
+        struct bin *bin = &thread->own->bins[class];
+        size_t held = (size_t)(bin_top(bin) - info->base);
+        memcpy(base + 1, info->base + 1, held * sizeof *base);
+        slots_give(thread, info->base, info->kind);
+        info->base = base;
+        info->kind = (uint8_t)kind;
+        bin_set_top(bin, base + held);
+    }
+    set_capacity(thread, class, capacity);
+}
+
+/* A refill made the shard grow by fresh slabs: before it becomes larger than it need
+ * be, small bins go home that have not missed since it last grew. Only small blocks
+ * are many to a slab. */
+void bins_note_growth(struct thread *thread, unsigned class, unsigned fresh) {
+    if (class > class_of(SMALL_BYTES))
+        return;
+    thread->grown_slabs += fresh;
+    if (thread->grown_slabs < GROWTH_SLABS)
+        return;
+    thread->grown_slabs = 0;
+    for (unsigned other = 1; other <= class_of(SMALL_BYTES); ++other) {
+        struct bin_info *info = &thread->infos[other];
+        if (info->base != NULL && !info->was_used_lately)
+            bin_flush_own(thread, other);
+        info->was_used_lately = false;
+    }
+}
+
+/* A bin that has not missed for a while may hold blocks of many slabs, and keep
+ * them all from becoming empty: they go home. If it is in use after all, that
+ * costs one refill. */
+void bins_age(struct thread *thread) {
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
+        struct bin_info *info = &thread->infos[class];
+        if (info->base == NULL)
+            continue;
+        if (!info->was_used) {
+            bin_flush_own(thread, class);
+            shrink(thread, class, info->capacity / 2);
+        } else {
+            info->was_used = false;
+        }
+    }
+    bins_flush_foreign(thread);
+}
+
+/* --- foreign bins -------------------------------------------------------------- */
+
+unsigned bin_foreign_capacity(unsigned class) {
+    return (unsigned)hak_min(FOREIGN_BYTES / class_size(class), (size_t)FOREIGN_CAPACITY);
+}
+
+bool bin_open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsigned class) {
+    size_t bytes = bin_foreign_capacity(class) * class_size(class);
+    if (bytes == 0 || room(thread, false) < bytes)
+        return false;
+    void **base = slots_take(thread, FOREIGN_KIND);
+    if (base == NULL)
+        return false;
+    thread->foreign_rows |= (uint16_t)(1u << row);
+    thread->limit_bytes += bytes;
+    bin_set_top(bin, base);
+    bin_set_limit(bin, base + bin_foreign_capacity(class));
+    return true;
+}
+
+void bin_close_foreign(struct thread *thread, struct bin *bin, unsigned class) {
+    thread->limit_bytes -= bin_foreign_capacity(class) * class_size(class);
+    slots_give(thread, bin_top(bin), FOREIGN_KIND);
+    bin_set_top(bin, NULL);
+    bin_set_limit(bin, NULL);
+}
+
+/* --- birth and death ------------------------------------------------------------ */
+
+void cache_open(struct thread *thread, unsigned shard) {
+    thread->shard = shard;
+    thread->own = &thread->cache.rows[shard % ROW_COUNT];
+    thread->cache.thread = thread;
+    thread->aged_ms = os_now_ms();
+    for (unsigned i = 0; i < BIN_COUNT; i++)
+        bin_set_top(&thread->own->bins[i], (void **)cache_no_block);
+    if (thread->bump == NULL) {
+        thread->bump = thread->own->slots;
+        thread->bump_end = thread->own->slots + ROW_SLOTS;
+    }
+}
+
+void cache_close(struct thread *thread) {
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
+        struct bin_info *info = &thread->infos[class];
+        if (info->base != NULL)
+            slots_give(thread, info->base, info->kind);
+        *info = (struct bin_info){0};
+    }
+    memset(thread->own->bins, 0, sizeof thread->own->bins);
+    bins_each_foreign(thread, bin_close_foreign);
+    thread->foreign_rows = 0;
+    thread->limit_bytes = 0;
+}

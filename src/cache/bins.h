@@ -1,0 +1,51 @@
+/* What the files of this layer share and other layers do not use. */
+#ifndef HAK_CACHE_BINS_H
+#define HAK_CACHE_BINS_H
+
+#include "cache/cache.h"
+
+enum { FOREIGN_CAPACITY = 31 }; /* blocks in a foreign bin, at most */
+
+/* --- slots.c --- */
+
+/* The least kind of array that has so many slots. */
+unsigned slots_kind(unsigned slots);
+
+/* An array of a kind, its first slot NULL; NULL when out of memory. And its return. */
+void **slots_take(struct thread *thread, unsigned kind);
+void slots_give(struct thread *thread, void **array, unsigned kind);
+
+/* --- flush.c --- */
+
+/* Gives the oldest count blocks of a bin home, those just above its base. */
+void bin_flush_oldest(struct bin *bin, void **base, unsigned class, unsigned count);
+
+/* Gives all of them home. */
+void bin_flush_own(struct thread *thread, unsigned class);
+void bin_flush_foreign(struct bin *bin, unsigned class);
+void bins_flush_foreign(struct thread *thread);
+
+/* Calls visit for each open foreign bin. */
+void bins_each_foreign(struct thread *thread,
+                       void (*visit)(struct thread *, struct bin *, unsigned class));
+
+/* --- bins.c --- */
+
+/* Opens the own bin of a class, if the class is worth one and the budget has room. */
+void bin_open_own(struct thread *thread, unsigned class);
+
+/* After a miss: an open own bin grows, or shrinks where the budget has. */
+void bin_adapt(struct thread *thread, unsigned class);
+
+/* A refill of class made the shard grow by fresh slabs. */
+void bins_note_growth(struct thread *thread, unsigned class, unsigned fresh);
+
+/* Sends home what has lain idle since the last call. */
+void bins_age(struct thread *thread);
+
+/* Blocks of a class that a foreign bin holds; 0: they go home one by one. */
+unsigned bin_foreign_capacity(unsigned class);
+bool bin_open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsigned class);
+void bin_close_foreign(struct thread *thread, struct bin *bin, unsigned class); /* an empty one */
+
+#endif
