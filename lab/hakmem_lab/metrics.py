@@ -32,6 +32,10 @@ _ALL = (
     Metric("syscalls", "calls", "system calls"),
     Metric("memory_syscalls", "calls", "memory system calls"),
     Metric("syscalls_per_op", "calls", "system calls per operation"),
+    Metric("slow_calls_per_mop", "calls", "slow calls per million operations"),
+    Metric("locks_per_mop", "locks", "locks taken per million operations"),
+    Metric("contended_per_mop", "locks", "contended locks per million operations"),
+    Metric("contended_per_1000_slow", "locks", "contended locks per 1,000 slow calls"),
     Metric("page_faults_per_op", "faults", "page faults per operation"),
     Metric("resident_bytes", "bytes", "resident memory"),
     # What drivers of the memory suite say; bench/support/memory.h has the how.

@@ -123,7 +123,15 @@ SUITES: dict[str, tuple[AnyBenchmark, ...]] = {
 # The metrics that a suite's tables show; the first is the one that ratios are made of.
 METRICS: dict[str, tuple[str, ...]] = {
     "micro": ("ns_per_op", "peak_rss_bytes", "syscalls_per_op"),
-    "threads": ("ns_per_op", "peak_rss_bytes", "thread_bytes", "syscalls_per_op"),
+    "threads": (
+        "ns_per_op",
+        "peak_rss_bytes",
+        "thread_bytes",
+        "syscalls_per_op",
+        "locks_per_mop",
+        "contended_per_mop",
+        "contended_per_1000_slow",
+    ),
     "memory": (
         "peak_rss_bytes",
         "average_rss_bytes",

@@ -5,6 +5,12 @@
  * in threads' bins. */
 #include "abi/figures.h"
 
+static void add_lock(enum lock_rank rank, struct os_lock *lock, void *context) {
+    struct figures *f = context;
+    f->locks[rank].acquired += atomic_load_explicit(&lock->acquired, memory_order_relaxed);
+    f->locks[rank].contended += atomic_load_explicit(&lock->contended, memory_order_relaxed);
+}
+
 struct figures figures_gather(void) {
     struct figures f = {.spans = span_stats(), .arena = arena_stats(), .huge = huge_stats()};
     f.blocks_taken = f.spans.large_taken + f.huge.taken;
@@ -16,6 +22,8 @@ struct figures figures_gather(void) {
         f.blocks_given += f.classes[class].given;
         f.live_bytes += (f.classes[class].taken - f.classes[class].given) * class_size(class);
     }
+    front_each_lock(add_lock, &f);
+    f.slow_calls = registry_slow_calls();
     f.mapped_bytes = f.arena.committed_bytes + f.huge.bytes;
     return f;
 }

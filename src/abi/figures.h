@@ -2,9 +2,14 @@
 #ifndef HAK_ABI_FIGURES_H
 #define HAK_ABI_FIGURES_H
 
-#include "slab/slab.h"
+#include "front/front.h"
 #include "span/arena.h"
 #include "span/large.h"
+
+/* Of all locks of one rank (os/lock.h). */
+struct lock_figures {
+    uint64_t acquired, contended;
+};
 
 struct figures {
     struct class_stats classes[CLASS_COUNT];
@@ -12,8 +17,10 @@ struct figures {
     struct arena_stats arena;
     struct huge_stats huge;
     uint64_t blocks_taken, blocks_given; /* all kinds, since the start */
-    size_t live_bytes;                   /* with the program or in bins */
-    size_t mapped_bytes;                 /* that may be resident */
+    struct lock_figures locks[RANK_COUNT];
+    uint64_t slow_calls; /* calls that left the fast path */
+    size_t live_bytes;   /* with the program or in bins */
+    size_t mapped_bytes; /* that may be resident */
 };
 
 /* Each part is true at its own moment; together they are only as consistent as

@@ -30,6 +30,22 @@ static void json_calls(struct format_buffer *out) {
     format_text(out, "},\n");
 }
 
+/* By rank; named for what they protect (docs/reference/statistics.md). */
+static const char *const lock_names[RANK_COUNT] = {
+    [RANK_PURGE] = "purge",     [RANK_START] = "start",   [RANK_REGISTRY] = "registry",
+    [RANK_OPENING] = "opening", [RANK_CLASS] = "classes", [RANK_SPANS] = "spans",
+    [RANK_ARENA] = "arena",     [RANK_HUGE] = "huge",     [RANK_METADATA] = "metadata",
+};
+
+static void json_locks(struct format_buffer *out, const struct figures *f) {
+    format_add(out, "  \"slow_calls\": %lu,\n  \"locks\": {", (unsigned long)f->slow_calls);
+    for (unsigned rank = 0; rank < RANK_COUNT; rank++)
+        format_add(out, "%s\n    \"%s\": {\"acquired\": %lu, \"contended\": %lu}",
+                   rank == 0 ? "" : ",", lock_names[rank], (unsigned long)f->locks[rank].acquired,
+                   (unsigned long)f->locks[rank].contended);
+    format_text(out, "\n  },\n");
+}
+
 static void json_classes(struct format_buffer *out, const struct figures *f,
                          const struct exact_totals *exact) {
     format_text(out, "  \"classes\": [");
@@ -65,6 +81,7 @@ static void write_json(struct format_buffer *out, const struct figures *f,
                f->live_bytes, f->mapped_bytes, f->arena.reserved_bytes,
                f->spans.dirty_bytes + f->arena.dirty_bytes, os_metadata_bytes());
     json_calls(out);
+    json_locks(out, f);
     json_classes(out, f, exact);
     format_add(out, "  \"large\": {\"count\": %zu, \"bytes\": %zu, \"taken\": %lu, \"given\": %lu",
                f->spans.large_count, f->spans.large_bytes, (unsigned long)f->spans.large_taken,
@@ -99,6 +116,18 @@ static void text_classes(struct format_buffer *out, const struct figures *f,
     }
 }
 
+/* Those that were taken at all. */
+static void text_locks(struct format_buffer *out, const struct figures *f) {
+    format_add(out, "  slow calls: %lu\n  locks taken (contended):", (unsigned long)f->slow_calls);
+    for (unsigned rank = 0; rank < RANK_COUNT; rank++) {
+        if (f->locks[rank].acquired != 0)
+            format_add(out, " %s %lu (%lu)", lock_names[rank],
+                       (unsigned long)f->locks[rank].acquired,
+                       (unsigned long)f->locks[rank].contended);
+    }
+    format_text(out, "\n");
+}
+
 static void write_text(struct format_buffer *out, const struct figures *f,
                        const struct exact_totals *exact) {
     format_add(out, "hakmem %s, pid %u, profile %s, %u shards, %u threads\n", hak_version(),
@@ -113,6 +142,7 @@ static void write_text(struct format_buffer *out, const struct figures *f,
     for (unsigned kind = 0; kind < OS_CALL_KINDS; kind++)
         format_add(out, " %s %lu", call_names[kind], (unsigned long)os_call_count(kind));
     format_text(out, "\n");
+    text_locks(out, f);
     text_classes(out, f, exact);
     format_add(out, "       large %11lu %11lu %10zu\n", (unsigned long)f->spans.large_taken,
                (unsigned long)f->spans.large_given, f->spans.large_bytes / KIB);

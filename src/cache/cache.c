@@ -110,9 +110,16 @@ void cache_give(struct thread *thread, uint16_t entry, void *block) {
         give_foreign(thread, row, class, block);
 }
 
+/* Statistics of other threads read the counter. */
+static uint64_t count_slow_call(struct thread *thread) {
+    uint64_t count = atomic_load_explicit(&thread->slow_calls, memory_order_relaxed) + 1;
+    atomic_store_explicit(&thread->slow_calls, count, memory_order_relaxed);
+    return count;
+}
+
 bool cache_tick(struct thread *thread, bool at_once) {
     registry_reclaim();
-    if (++thread->slow_calls % TICK_PERIOD != 0 && !at_once)
+    if (count_slow_call(thread) % TICK_PERIOD != 0 && !at_once)
         return false;
     uint64_t now_ms = os_now_ms();
     if (now_ms - thread->aged_ms >= hak_max(options_profile()->decay_ms, (uint64_t)AGE_MIN_MS)) {

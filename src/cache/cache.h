@@ -71,9 +71,9 @@ struct thread {
     struct cache *cover; /* watched: all zero, shown instead of cache (modes); else NULL */
     struct exact_counts *_Atomic counts; /* of modes/exact.c, else NULL */
     unsigned shard;
-    uint16_t foreign_rows; /* bit r: a bin of row r has been opened */
-    unsigned sweep;        /* where the next sweep for room starts */
-    uint32_t slow_calls;
+    uint16_t foreign_rows;                /* bit r: a bin of row r has been opened */
+    unsigned sweep;                       /* where the next sweep for room starts */
+    _Atomic uint64_t slow_calls;          /* since the start, those of threads before it included */
     uint64_t aged_ms;                     /* when its bins were last looked through */
     unsigned grown_slabs;                 /* since it last let go of idle small blocks */
     size_t limit_bytes;                   /* sum over open bins of capacity * block size */
@@ -134,6 +134,10 @@ void registry_remove(struct thread *thread);
 
 /* Threads alive; a hint when read without the lock. */
 unsigned registry_count(void);
+
+/* Calls of all threads that left the fast path, since the start; calls of threads
+ * without a cache are not among them. */
+uint64_t registry_slow_calls(void);
 
 /* What a thread's bins may hold in all: law 5. */
 size_t registry_budget_bytes(void);

@@ -118,3 +118,13 @@ void registry_visit(void (*visit)(const struct thread *thread, void *context), v
     }
     os_lock_release(&registry_lock);
 }
+
+static void add_slow_calls(const struct thread *thread, void *context) {
+    *(uint64_t *)context += atomic_load_explicit(&thread->slow_calls, memory_order_relaxed);
+}
+
+uint64_t registry_slow_calls(void) {
+    uint64_t calls = 0;
+    registry_visit(add_slow_calls, &calls);
+    return calls;
+}

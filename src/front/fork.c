@@ -20,47 +20,56 @@
 #include "span/purge.h"
 #include "span/shard.h"
 
-typedef void lock_action(struct os_lock *lock);
-
-/* Applies action to every lock, in rank order. Pools that are not open have no
- * lock worth taking, and stay so, for pools_opening_lock is held. */
-static void for_each_lock(lock_action *action) {
+/* Pools that are not open have no lock worth taking; when a fork takes all locks they
+ * stay so, for pools_opening_lock is held. */
+void front_each_lock(front_lock_visit *visit, void *context) {
     unsigned shards = slab_shard_count();
-    action(&purge_lock);
-    action(&front_start_lock);
-    action(&registry_lock);
-    action(&pools_opening_lock);
+    visit(RANK_PURGE, &purge_lock, context);
+    visit(RANK_START, &front_start_lock, context);
+    visit(RANK_REGISTRY, &registry_lock, context);
+    visit(RANK_OPENING, &pools_opening_lock, context);
     for (unsigned s = 0; s < shards; s++) {
         for (unsigned class = 1; class < CLASS_COUNT; ++class) {
             struct pool *pool = &pools[s][class];
             if (atomic_load_explicit(&pool->is_open, memory_order_acquire))
-                action(&pool->lock);
+                visit(RANK_CLASS, &pool->lock, context);
         }
     }
     for (unsigned s = 0; s < shards; s++)
-        action(&span_shards[s].lock);
-    action(&arena_lock);
-    action(&huge_lock);
-    action(&os_metadata_lock);
+        visit(RANK_SPANS, &span_shards[s].lock, context);
+    visit(RANK_ARENA, &arena_lock, context);
+    visit(RANK_HUGE, &huge_lock, context);
+    visit(RANK_METADATA, &os_metadata_lock, context);
 }
 
-static void acquire(struct os_lock *lock) { os_lock_acquire(lock); }
-static void release(struct os_lock *lock) { os_lock_release(lock); }
-static void reset(struct os_lock *lock) { os_lock_reset(lock); }
+static void acquire(enum lock_rank rank, struct os_lock *lock, void *context) {
+    (void)rank, (void)context;
+    os_lock_acquire(lock);
+}
+
+static void release(enum lock_rank rank, struct os_lock *lock, void *context) {
+    (void)rank, (void)context;
+    os_lock_release(lock);
+}
+
+static void reset(enum lock_rank rank, struct os_lock *lock, void *context) {
+    (void)rank, (void)context;
+    os_lock_reset(lock);
+}
 
 static void prepare(void) {
-    for_each_lock(acquire);
+    front_each_lock(acquire, NULL);
     os_lock_pass_begin();
 }
 
 static void in_parent(void) {
     os_lock_pass_end();
-    for_each_lock(release);
+    front_each_lock(release, NULL);
 }
 
 static void in_child(void) {
     os_lock_pass_end();
-    for_each_lock(reset);
+    front_each_lock(reset, NULL);
     scavenger_forget();
     registry_orphan_all_but(front_tls.cache->thread);
 }

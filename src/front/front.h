@@ -84,6 +84,11 @@ void scavenger_forget(void);
 
 void front_register_fork(void);
 
+/* Calls visit for every lock of the allocator, in rank order: for fork, which takes
+ * them, and for statistics. */
+typedef void front_lock_visit(enum lock_rank rank, struct os_lock *lock, void *context);
+void front_each_lock(front_lock_visit *visit, void *context);
+
 /* --- trim.c --- */
 
 /* Gives everything free back to the kernel: the calling thread's bins, empty

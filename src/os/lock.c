@@ -49,17 +49,27 @@ static void futex(_Atomic uint32_t *word, int operation, uint32_t value) {
 void os_wait(_Atomic uint32_t *word, uint32_t value) { futex(word, FUTEX_WAIT, value); }
 void os_wake(_Atomic uint32_t *word) { futex(word, FUTEX_WAKE, INT_MAX); }
 
-void os_lock_wait(struct os_lock *lock) {
-    for (int spin = 0; spin < SPINS; spin++) {
+static bool spin(struct os_lock *lock) {
+    for (int turn = 0; turn < SPINS; turn++) {
         if (atomic_load_explicit(&lock->state, memory_order_relaxed) == LOCK_FREE &&
             os_lock_try(lock))
-            return;
+            return true;
         relax();
     }
+    return false;
+}
+
+static void sleep_until_free(struct os_lock *lock) {
     /* atomic: warm, correctness; pairs with the release of the holder before. */
     while (atomic_exchange_explicit(&lock->state, LOCK_HELD_WITH_WAITERS, memory_order_acquire) !=
            LOCK_FREE)
         futex(&lock->state, FUTEX_WAIT, LOCK_HELD_WITH_WAITERS);
+}
+
+void os_lock_wait(struct os_lock *lock) {
+    if (!spin(lock))
+        sleep_until_free(lock);
+    os_lock_count(&lock->contended);
 }
 
 void os_lock_wake(struct os_lock *lock) { futex(&lock->state, FUTEX_WAKE, 1); }

@@ -1,6 +1,9 @@
 /* A lock of four bytes that sleeps in the kernel when it must wait, and that a
  * forking thread can walk through. See lock.c.
  *
+ * Each lock counts how often it was taken and how often that meant waiting
+ * (docs/reference/statistics.md).
+ *
  * Ranks: a thread takes locks in this order only, and holds at most one of each
  * rank but for the exceptions named; fork takes all.
  *
@@ -22,10 +25,27 @@
 
 #include "base/base.h"
 
+enum lock_rank {
+    RANK_PURGE,
+    RANK_START,
+    RANK_REGISTRY,
+    RANK_OPENING,
+    RANK_CLASS,
+    RANK_SPANS,
+    RANK_ARENA,
+    RANK_HUGE,
+    RANK_METADATA,
+    RANK_COUNT,
+};
+
 enum { LOCK_FREE, LOCK_HELD, LOCK_HELD_WITH_WAITERS };
 
+/* All zero is a free lock that nobody ever took. Its holder counts, so that counting
+ * needs no atomic operation, and touches no line but the one that the lock is on. */
 struct os_lock {
-    _Atomic uint32_t state; /* LOCK_…; all zero is a free lock */
+    _Atomic uint32_t state;     /* LOCK_… */
+    _Atomic uint64_t acquired;  /* times, those included */
+    _Atomic uint64_t contended; /* when somebody else held it: the taker spun or slept */
 };
 
 /* The thread that forks, between its taking all locks and giving them back; 0
@@ -50,9 +70,16 @@ hak_inline bool os_lock_try(struct os_lock *lock) {
                                                    memory_order_acquire, memory_order_relaxed);
 }
 
+/* Of a counter of the lock that the caller holds; statistics read it without. */
+hak_inline void os_lock_count(_Atomic uint64_t *counter) {
+    uint64_t count = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, count + 1, memory_order_relaxed);
+}
+
 hak_inline void os_lock_acquire(struct os_lock *lock) {
     if (hak_unlikely(!os_lock_try(lock)))
         os_lock_wait(lock);
+    os_lock_count(&lock->acquired);
 }
 
 hak_inline void os_lock_release(struct os_lock *lock) {

@@ -8,6 +8,7 @@ import os
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,20 @@ def check_statistics(text: str) -> None:
     assert statistics["blocks_taken"] >= statistics["blocks_given"] >= 0
     # 20 MiB in blocks of 1,000 bytes, which the program still holds.
     assert statistics["blocks_taken"] - statistics["blocks_given"] >= 20_000
+    check_locks(statistics)
+
+
+def check_locks(statistics: dict[str, Any]) -> None:
+    """The program has one thread, so it met no lock that was held."""
+    locks = statistics["locks"]
+    assert list(locks) == [
+        "purge", "start", "registry", "opening", "classes", "spans", "arena", "huge", "metadata",
+    ]  # fmt: skip
+    assert all(lock["acquired"] > 0 for name, lock in locks.items() if name != "purge")
+    assert all(lock["contended"] == 0 for lock in locks.values())
+    # A refill takes at most 256 blocks, and each is a slow call that locks a class.
+    assert statistics["slow_calls"] >= 20_000 / 256
+    assert locks["classes"]["acquired"] >= 20_000 / 256
 
 
 def test_hak_stats_write_is_json() -> None:

@@ -102,6 +102,21 @@ def test_the_stub_is_left_out_where_it_would_mislead(tmp_path: Path) -> None:
     assert calls and calls[0] > 0.1  # it maps each of these blocks anew
 
 
+def test_locks_are_counted_of_hakmem_alone(tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    done = hakmem("bench", "--suite", "threads", "--only", "larson", "--peers", "glibc",
+                  "--runs", "1", "--warmup", "0", "--json", target)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(target.read_text())["results"]
+    counted = {row["metric"]: row["median"] for row in rows if row["allocator"] == "hakmem"}
+    # A refill or a flush is a slow call and takes a lock; few of the operations need one.
+    assert 0 < counted["slow_calls_per_mop"] < 100_000
+    assert counted["locks_per_mop"] > counted["slow_calls_per_mop"] / 2
+    assert counted["contended_per_mop"] < counted["locks_per_mop"]
+    assert "Contended locks per 1,000 slow calls" in " ".join(done.stdout.split())
+    assert not any("contended" in row["metric"] for row in rows if row["allocator"] == "glibc")
+
+
 def test_the_demo_ends_in_zero_with_a_table(tmp_path: Path) -> None:
     target = tmp_path / "demo.json"
     done = hakmem("demo", "--runs", "1", "--json", target)

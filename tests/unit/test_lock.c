@@ -33,6 +33,8 @@ static void test_mutual_exclusion(void **state) {
         pthread_join(threads[i], NULL);
     assert_int_equal(counter, THREADS * ROUNDS);
     assert_int_equal(atomic_load(&lock.state), LOCK_FREE);
+    assert_int_equal(atomic_load(&lock.acquired), THREADS * ROUNDS);
+    assert_true(atomic_load(&lock.contended) < THREADS * ROUNDS);
 }
 
 static void test_try(void **state) {
@@ -59,7 +61,11 @@ static void *wait_inside(void *argument) {
 static void test_sleepers_wake(void **state) {
     (void)state;
     pthread_t threads[THREADS];
+    uint64_t acquired = atomic_load(&lock.acquired);
+    uint64_t contended = atomic_load(&lock.contended);
     os_lock_acquire(&lock);
+    assert_int_equal(atomic_load(&lock.acquired), acquired + 1);
+    assert_int_equal(atomic_load(&lock.contended), contended);
     for (int i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, wait_inside, NULL);
     while (atomic_load(&lock.state) != LOCK_HELD_WITH_WAITERS)
@@ -69,6 +75,9 @@ static void test_sleepers_wake(void **state) {
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     assert_int_equal(atomic_load(&stage), 2);
+    /* One of them may have come after another had already left. */
+    assert_int_equal(atomic_load(&lock.acquired), acquired + 1 + THREADS);
+    assert_in_range(atomic_load(&lock.contended) - contended, 1, THREADS);
 }
 
 static void *try_once(void *argument) {

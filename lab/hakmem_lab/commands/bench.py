@@ -27,7 +27,7 @@ from hakmem_lab.commands.common import (
     seed_of,
     typed,
 )
-from hakmem_lab.counting import count_into, per_operation
+from hakmem_lab.counting import count_into, per_operation, per_operation_and_inside
 from hakmem_lab.measure import Allocator, run
 from hakmem_lab.options import allocator_options
 from hakmem_lab.peers import registry
@@ -94,8 +94,14 @@ def _counting_tasks(
     benchmarks: Sequence[suites.AnyBenchmark], allocators: Sequence[Allocator], samples: Samples
 ) -> list[Task]:
     """For drivers whose timed runs succeeded: programs have no operations to count by."""
+
+    def counted(benchmark: suites.Benchmark, allocator: Allocator) -> Metrics:
+        shows_locks = allocator.name == registry.HAKMEM and benchmark in suites.THREADS
+        count = per_operation_and_inside if shows_locks else per_operation
+        return count(benchmark.command(), allocator)
+
     return [
-        Task(each.name, allocator.name, partial(per_operation, each.command(), allocator))
+        Task(each.name, allocator.name, partial(counted, each, allocator))
         for each in benchmarks
         if isinstance(each, suites.Benchmark)
         for allocator in allocators
