@@ -79,12 +79,11 @@ static bool start_locked(void) {
     os_memory_use_thp(hak_options.thp);
     unsigned shards = hak_options.shards != 0 ? (unsigned)hak_options.shards
                                               : hak_min(os_processor_count(), (unsigned)MAX_SHARDS);
-    if (!window_init(hak_options.arena_size, os_random_seed()))
+    if (!slab_init(shards) || !window_init(hak_options.arena_size, os_random_seed()))
         return false;
     arena_init();
     span_init(shards);
     classes_init();
-    slab_init(shards);
     if (hak_options.verbose >= 1)
         hak_warn("profile %s, %u shards, window %p of %zu MiB", options_profile()->name, shards,
                  (void *)window_super_address(0), window_slab_count * SLAB_BYTES / MIB);

@@ -24,6 +24,7 @@
  * are taken and given without the lock. */
 #include "slab/slab.h"
 
+#include "os/metadata.h"
 #include "span/report.h"
 
 enum {
@@ -33,11 +34,17 @@ enum {
     BUSY_TURNS = 4, /* how often a class must have gone through a slab's blocks for that */
 };
 
-struct pool pools[MAX_SHARDS][CLASS_COUNT];
+struct pool (*pools)[CLASS_COUNT];
 static unsigned shard_count;
 struct os_lock pools_opening_lock;
 
-void slab_init(unsigned count) { shard_count = count; }
+bool slab_init(unsigned count) {
+    if (pools == NULL)
+        pools = os_metadata_take(count * sizeof *pools);
+    shard_count = pools == NULL ? 0 : count;
+    return pools != NULL;
+}
+
 unsigned slab_shard_count(void) { return shard_count; }
 
 /* Pairs with the release in add_fresh: who finds the new class finds the new shard, too,

@@ -22,13 +22,15 @@ struct pool {
     _Atomic uint32_t slab_count;     /* read without the lock as a hint */
     uint64_t taken, given;           /* blocks since the start */
 };
-hak_global struct pool pools[MAX_SHARDS][CLASS_COUNT];
+/* pools[shard][class]: as many rows as there are shards, had at the start. */
+hak_global struct pool (*pools)[CLASS_COUNT];
 
 /* Held while a pool is opened: who holds it, as fork does, knows that the pools
  * that are not open stay so. */
 hak_global struct os_lock pools_opening_lock;
 
-void slab_init(unsigned shard_count);
+/* Before all else here; false when out of memory. May be tried again. */
+bool slab_init(unsigned shard_count);
 unsigned slab_shard_count(void);
 
 /* Takes up to want blocks; out[0 .. result - 1] descend in address, so that

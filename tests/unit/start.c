@@ -9,9 +9,9 @@
 
 void start_layers(const char *options, size_t window_bytes) {
     start_os(options);
+    assert_true(slab_init((unsigned)hak_options.shards));
     assert_true(window_init(window_bytes, 1));
     arena_init();
     span_init((unsigned)hak_options.shards);
     classes_init();
-    slab_init((unsigned)hak_options.shards);
 }
