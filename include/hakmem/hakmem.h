@@ -136,6 +136,14 @@ enum hak_stats_format { HAK_STATS_TEXT, HAK_STATS_JSON };
  * Returns 0, or -1 with write(2)'s errno, or EINVAL for an unknown format. */
 HAK_EXPORT int hak_stats_write(int fd, enum hak_stats_format format) HAK_NOEXCEPT;
 
+/* For a thread about to sleep long, such as one of a pool without work: gives back
+ * what HAKMEM keeps for it. The blocks in its cache go to where any thread can have
+ * them, the pages of the cache to the kernel; what remains is 4 KiB at most, which the
+ * next new thread takes over. Blocks that the thread holds stay as they are. Its next
+ * call starts with a new cache, at the price of a thread's first. Changes nothing in a
+ * thread that has not allocated yet or has ended. Never fails; errno is kept. */
+HAK_EXPORT void hak_thread_idle(void) HAK_NOEXCEPT;
+
 /* The value in force of an option of HAKMEM_OPTIONS as text, into buffer of
  * capacity bytes, always terminated. Returns the length of the whole text,
  * which is cut when it does not fit; -1 with EINVAL for an unknown name. */

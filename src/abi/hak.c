@@ -54,6 +54,8 @@ int hak_malloc_trim(size_t pad) {
     (void)pad;
     return front_trim() != 0;
 }
+void hak_thread_idle(void) { front_thread_idle(); }
+
 int hak_mallopt(int param, int value) {
     (void)param;
     (void)value;

@@ -243,3 +243,8 @@ void cache_close(struct thread *thread) {
     thread->foreign_rows = 0;
     thread->limit_bytes = 0;
 }
+
+void cache_release(struct thread *thread) {
+    slots_release(thread);
+    os_purge(thread->cache.rows, sizeof thread->cache.rows);
+}

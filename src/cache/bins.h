@@ -15,6 +15,9 @@ unsigned slots_kind(unsigned slots);
 void **slots_take(struct thread *thread, unsigned kind);
 void slots_give(struct thread *thread, void **array, unsigned kind);
 
+/* Forgets all arrays of a thread that has no bin open, and gives their pages back. */
+void slots_release(struct thread *thread);
+
 /* --- flush.c --- */
 
 /* Gives the oldest count blocks of a bin home, those just above its base. */

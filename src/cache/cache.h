@@ -53,6 +53,9 @@ struct cache {
 enum { SLOT_ARRAY_MIN = 8, SLOT_ARRAY_KINDS = 7, SLOT_ARRAY_MAX = 512 };
 _Static_assert(SLOT_ARRAY_MIN << (SLOT_ARRAY_KINDS - 1) == SLOT_ARRAY_MAX, "a list for each");
 
+/* Chunks that they are cut from, in pairs of 4, 8 .. 512 KiB. */
+enum { SLOT_CHUNKS = 16, SLOT_CHUNK_MIN_BYTES = 4096 };
+
 /* What the slow path knows of a bin of the thread's own row. */
 struct bin_info {
     void **base;          /* NULL: not open */
@@ -78,10 +81,16 @@ struct thread {
     unsigned grown_slabs;                 /* since it last let go of idle small blocks */
     size_t limit_bytes;                   /* sum over open bins of capacity * block size */
     void **free_arrays[SLOT_ARRAY_KINDS]; /* linked through their first slot */
-    void **bump, **bump_end;              /* slots never used yet */
+    void **bump, **bump_end;              /* slots not used yet, of the newest chunk */
+    void **chunks[SLOT_CHUNKS];           /* its own for ever; NULL: never needed */
+    unsigned chunks_used;                 /* the first of them */
+    bool is_released;                     /* while dead: its pages went to the kernel */
     struct list link;                     /* registry, or those of the dead */
     struct bin_info infos[BIN_COUNT];
 };
+/* An idle thread has two pages in use: its own row, and this. */
+_Static_assert(sizeof(struct thread) - sizeof(((struct cache *)0)->rows) <= 4096,
+               "what the slow path works on is a page");
 
 /* The slot at which empty bins point, and a row of such bins, all shown full. */
 hak_global void *const cache_no_block[1];
@@ -118,7 +127,11 @@ void cache_flush(struct thread *thread);
 void cache_open(struct thread *thread, unsigned shard);
 void cache_close(struct thread *thread);
 
-/* The same for a thread that did not survive a fork. */
+/* Gives the pages of a thread without blocks that is all zero but for its slots back
+ * to the kernel: its rows and its slots, not what the registry knows of it. */
+void cache_release(struct thread *thread);
+
+/* Gives the blocks of a thread home that did not survive a fork. */
 void cache_reclaim(struct thread *thread);
 
 /* Called once in each slow call: time-driven upkeep, at once or only now and then. True:
@@ -131,6 +144,10 @@ bool cache_tick(struct thread *thread, bool at_once);
  * out of memory. And its end; its bins are empty. */
 struct thread *registry_add(void);
 void registry_remove(struct thread *thread);
+
+/* Gives the pages of at most so many structures that no thread uses to the kernel, those
+ * first that were used last. */
+void registry_release(unsigned most);
 
 /* Threads alive; a hint when read without the lock. */
 unsigned registry_count(void);

@@ -5,7 +5,8 @@
  *                             fork, in the child: orphans --> reclaimed
  *
  * A thread structure is never unmapped; the next thread takes over what the
- * last one left, its slot arrays and counts included.
+ * last one left, its slot arrays and counts included, unless its pages have been
+ * given back meanwhile.
  *
  * Lock: registry_lock protects the lists and the counts per shard. */
 #include "cache/cache.h"
@@ -14,7 +15,7 @@
 struct os_lock registry_lock;
 
 static struct list alive = {&alive, &alive};
-static struct list dead = {&dead, &dead};
+static struct list dead = {&dead, &dead}; /* released ones behind the others */
 static struct list orphans = {&orphans, &orphans};
 static struct list reclaimed = {&reclaimed, &reclaimed};
 static _Atomic unsigned alive_count;
@@ -69,8 +70,36 @@ void registry_remove(struct thread *thread) {
     per_shard[thread->shard]--;
     count_alive(-1);
     cache_close(thread);
+    thread->is_released = false;
     list_push_front(&dead, &thread->link);
     os_lock_release(&registry_lock);
+}
+
+/* The dead thread used last that still has its pages, off the list; NULL: none. The
+ * child of a fork in this moment does without it. */
+static struct thread *take_unreleased(void) {
+    struct thread *thread = NULL;
+    os_lock_acquire(&registry_lock);
+    if (!list_is_empty(&dead)) {
+        thread = container_of(dead.next, struct thread, link);
+        if (thread->is_released)
+            thread = NULL;
+        else
+            list_remove(&thread->link);
+    }
+    os_lock_release(&registry_lock);
+    return thread;
+}
+
+void registry_release(unsigned most) {
+    struct thread *thread;
+    for (; most != 0 && (thread = take_unreleased()) != NULL; most--) {
+        cache_release(thread);
+        os_lock_acquire(&registry_lock);
+        thread->is_released = true;
+        list_push_back(&dead, &thread->link);
+        os_lock_release(&registry_lock);
+    }
 }
 
 void registry_orphan_all_but(struct thread *survivor) {

@@ -1,10 +1,14 @@
-/* The arrays of slots that bins stack their blocks in. They come in powers of two, from
- * chunks that belong to the thread for ever; what a bin outgrows waits for the next. */
+/* The arrays of slots that bins stack their blocks in. They come in powers of two; what a
+ * bin outgrows waits for the next one that needs its size.
+ *
+ * They are cut from the rest of the own row's page first, then from chunks, each other one
+ * twice as large, so that a few pointers lead to all of them: when a thread has no blocks,
+ * the pages of its chunks can go. */
 #include "cache/bins.h"
+#include "os/memory.h"
 #include "os/metadata.h"
 
-enum { SLOT_CHUNK_BYTES = 4096 };
-_Static_assert(SLOT_ARRAY_MAX * sizeof(void *) <= SLOT_CHUNK_BYTES, "a chunk holds any array");
+_Static_assert(SLOT_ARRAY_MAX * sizeof(void *) <= SLOT_CHUNK_MIN_BYTES, "a chunk holds any array");
 
 unsigned slots_kind(unsigned slots) {
     unsigned kind = 0;
@@ -13,20 +17,30 @@ unsigned slots_kind(unsigned slots) {
     return kind;
 }
 
-/* An array of a kind, its first slot NULL; NULL when out of memory. */
+static size_t chunk_bytes(unsigned chunk) { return (size_t)SLOT_CHUNK_MIN_BYTES << chunk / 2; }
+
+static bool next_chunk(struct thread *thread) {
+    unsigned chunk = thread->chunks_used;
+    if (chunk == SLOT_CHUNKS)
+        return false;
+    if (thread->chunks[chunk] == NULL)
+        thread->chunks[chunk] = os_metadata_take(chunk_bytes(chunk));
+    if (thread->chunks[chunk] == NULL)
+        return false;
+    thread->chunks_used++;
+    thread->bump = thread->chunks[chunk];
+    thread->bump_end = thread->bump + chunk_bytes(chunk) / sizeof *thread->bump;
+    return true;
+}
+
 void **slots_take(struct thread *thread, unsigned kind) {
     void **array = thread->free_arrays[kind];
     if (array != NULL) {
         thread->free_arrays[kind] = array[0];
     } else {
         size_t slots = (size_t)SLOT_ARRAY_MIN << kind;
-        if ((size_t)(thread->bump_end - thread->bump) < slots) {
-            void **chunk = os_metadata_take(SLOT_CHUNK_BYTES);
-            if (chunk == NULL)
-                return NULL;
-            thread->bump = chunk;
-            thread->bump_end = chunk + SLOT_CHUNK_BYTES / sizeof *chunk;
-        }
+        if ((size_t)(thread->bump_end - thread->bump) < slots && !next_chunk(thread))
+            return NULL;
         array = thread->bump;
         thread->bump += slots;
     }
@@ -37,4 +51,16 @@ void **slots_take(struct thread *thread, unsigned kind) {
 void slots_give(struct thread *thread, void **array, unsigned kind) {
     array[0] = thread->free_arrays[kind];
     thread->free_arrays[kind] = array;
+}
+
+/* Chunks smaller than a page share theirs with other threads' metadata. */
+void slots_release(struct thread *thread) {
+    for (unsigned chunk = 0; chunk < thread->chunks_used; chunk++) {
+        if (chunk_bytes(chunk) >= os_page_size())
+            os_purge(thread->chunks[chunk], chunk_bytes(chunk));
+    }
+    for (unsigned kind = 0; kind < SLOT_ARRAY_KINDS; kind++)
+        thread->free_arrays[kind] = NULL;
+    thread->chunks_used = 0;
+    thread->bump = thread->bump_end = NULL;
 }

@@ -53,6 +53,9 @@ size_t front_good_size(size_t size, size_t alignment);
  * when there is no memory for a cache: it then works without one. */
 struct thread *front_thread(void);
 
+/* The calling thread gives up its cache, and gets another when it next needs one. */
+void front_thread_idle(void);
+
 /* The shard that a thread without a cache works on. */
 unsigned front_shard_without_thread(void);
 

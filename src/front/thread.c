@@ -3,6 +3,9 @@
  *   shows      newborn ----------> its own cache ----------> dead
  *   happens             first slow call          TLS destructor
  *
+ * A thread that says it will sleep long (front_thread_idle) ends in this sense, but
+ * shows newborn again.
+ *
  * Newborn and dead are shared caches whose every bin is empty and full, so each
  * call of such a thread comes to the slow path, which looks here. A newborn one
  * gets a cache; a dead one, which has flushed its cache already and will have no
@@ -145,6 +148,17 @@ static hak_cold struct thread *begin_thread(void) {
     if (ensure_key())
         pthread_setspecific(key, thread);
     return thread;
+}
+
+void front_thread_idle(void) {
+    struct thread *thread = front_tls.cache->thread;
+    if (thread == NULL)
+        return;
+    if (atomic_load_explicit(&has_key, memory_order_acquire))
+        pthread_setspecific(key, NULL); /* it is not this thread's to end any more */
+    end_thread(thread);
+    front_tls.cache = &newborn_cache;
+    registry_release(1);
 }
 
 void front_loaded(void) { atomic_store_explicit(&is_loaded, true, memory_order_relaxed); }

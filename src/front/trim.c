@@ -1,4 +1,6 @@
-/* Giving memory back on request. */
+/* Giving memory back on request: blocks in bins, what ended threads left, empty slabs. */
+#include <limits.h>
+
 #include "front/front.h"
 #include "span/span.h"
 
@@ -8,6 +10,7 @@ size_t front_trim(void) {
     struct thread *thread = front_thread();
     if (thread != NULL)
         cache_flush(thread);
+    registry_release(UINT_MAX);
     slab_trim();
     return span_purge_all();
 }

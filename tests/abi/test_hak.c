@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -107,6 +108,96 @@ static void blocks_cross_between_the_names(void **state) {
     }
 }
 
+/* A number near the top of the statistics. */
+static unsigned long figure(const char *name) {
+    int file = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+    assert_true(file >= 0);
+    assert_int_equal(hak_stats_write(file, HAK_STATS_JSON), 0);
+    char text[1024] = "";
+    assert_true(pread(file, text, sizeof text - 1, 0) > 0);
+    close(file);
+    char pattern[64];
+    snprintf(pattern, sizeof pattern, "\"%s\": ", name);
+    const char *at = strstr(text, pattern);
+    assert_non_null(at);
+    return strtoul(at + strlen(pattern), NULL, 10);
+}
+
+/* With the program, or in threads' caches. */
+static size_t blocks_out(void) { return figure("blocks_taken") - figure("blocks_given"); }
+
+enum { IDLE_BLOCKS = 1000 };
+static void *kept[IDLE_BLOCKS];
+
+/* Takes blocks of all small sizes, keeps half. */
+static void fill_caches(void) {
+    for (size_t i = 0; i < IDLE_BLOCKS; i++) {
+        kept[i] = libc_malloc(1 + i);
+        assert_non_null(kept[i]);
+        memset(kept[i], (int)i, 1 + i);
+    }
+    for (size_t i = 0; i < IDLE_BLOCKS; i += 2)
+        libc_free(kept[i]);
+}
+
+static void empty_caches(void) {
+    for (size_t i = 1; i < IDLE_BLOCKS; i += 2) {
+        assert_int_equal(((unsigned char *)kept[i])[i], (unsigned char)i);
+        libc_free(kept[i]);
+    }
+}
+
+/* In the thread itself: what it holds stays, what its cache held is home; and it goes on. */
+static void idle_threads_give_up_their_cache(void **state) {
+    (void)state;
+    hak_thread_idle();
+    size_t before = blocks_out();
+    for (int round = 0; round < 3; round++) {
+        fill_caches();
+        assert_true(blocks_out() > before + IDLE_BLOCKS / 2);
+        errno = 12345;
+        hak_thread_idle();
+        assert_int_equal(errno, 12345);
+        assert_int_equal(blocks_out(), before + IDLE_BLOCKS / 2);
+        hak_thread_idle();
+        empty_caches();
+        hak_thread_idle();
+        assert_int_equal(blocks_out(), before);
+    }
+}
+
+static void *idle_and_end(void *argument) {
+    (void)argument;
+    hak_thread_idle(); /* before its first call */
+    void *block = libc_malloc(100);
+    libc_free(block);
+    hak_thread_idle();
+    return NULL;
+}
+
+static void *idle_and_work(void *argument) {
+    idle_and_end(argument);
+    libc_free(libc_malloc(100));
+    return NULL;
+}
+
+/* What ends while it is idle ended once; what went on ends as any thread. */
+static void idle_threads_end_once(void **state) {
+    (void)state;
+    void *(*const ways[])(void *) = {idle_and_end, idle_and_work};
+    hak_thread_idle();
+    size_t before = blocks_out();
+    for (size_t i = 0; i < 64; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, ways[i % 2], NULL), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        hak_thread_idle();
+        assert_int_equal(figure("threads"), 0);
+    }
+    /* But for what the C library keeps of a thread for the next. */
+    assert_in_range(blocks_out(), before, before + 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(version_is_the_headers),
@@ -116,6 +207,8 @@ int main(void) {
         cmocka_unit_test(statistics_can_be_written),
         cmocka_unit_test(statistics_report_their_errors),
         cmocka_unit_test(blocks_cross_between_the_names),
+        cmocka_unit_test(idle_threads_give_up_their_cache),
+        cmocka_unit_test(idle_threads_end_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,8 @@
  * counts stay with the registry. */
 #include "support.h"
 
+#include <limits.h>
+
 #include "modes/exact.h"
 #include "modes/watch.h"
 #include "os/options.h"
@@ -50,6 +52,60 @@ static void test_structures_are_reused(void **state) {
     thread_end(next);
 }
 
+static void use(struct thread *thread, unsigned class) {
+    void *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = thread_malloc(thread, class);
+    for (int i = 0; i < BLOCKS; i++)
+        thread_free(thread, blocks[i]);
+}
+
+static size_t resident(void *address, size_t bytes) {
+    return os_resident_pages(address, align_up(bytes, os_page_size()));
+}
+
+/* Released, it keeps one page, and serves the next as any other does. */
+static void test_released_structures_are_reused(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    struct thread *second = registry_add();
+    for (unsigned class = 1; class < CLASS_COUNT; class += 2)
+        use(thread, class);
+    uint64_t slow_calls = registry_slow_calls();
+    void **chunk = thread->chunks[0];
+    size_t rows_bytes = sizeof thread->cache.rows;
+    assert_true(thread->chunks_used > 2);
+    bool has_own_pages = os_page_size() <= SLOT_CHUNK_MIN_BYTES; /* the chunk */
+    assert_true(resident(thread, rows_bytes) > 0);
+    assert_true(!has_own_pages || resident(chunk, SLOT_CHUNK_MIN_BYTES) > 0);
+    thread_end(second);
+    thread_end(thread);
+    registry_release(1);
+    assert_int_equal(resident(thread, rows_bytes), 0);
+    assert_true(!has_own_pages || resident(chunk, SLOT_CHUNK_MIN_BYTES) == 0);
+    assert_true(resident(second, rows_bytes) > 0);
+    assert_int_equal(registry_slow_calls(), slow_calls);
+    /* Those with their pages come first: this one last of all that other tests left. */
+    assert_ptr_equal(registry_add(), second);
+    struct thread *others[4 * SHARDS];
+    unsigned count = 0;
+    while (count < 4 * SHARDS && (others[count] = registry_add()) != thread)
+        count++;
+    assert_true(count < 4 * SHARDS);
+    assert_thread_is_sound(thread);
+    for (unsigned class = 1; class < CLASS_COUNT; class += 2)
+        use(thread, class);
+    assert_ptr_equal(thread->chunks[0], chunk);
+    assert_thread_is_sound(thread);
+    thread_end(thread);
+    thread_end(second);
+    while (count != 0)
+        thread_end(others[--count]);
+    registry_release(UINT_MAX);
+    assert_int_equal(resident(thread, rows_bytes) + resident(second, rows_bytes), 0);
+    assert_all_accounted_for(NULL, 0);
+}
+
 static void test_no_memory_for_a_thread(void **state) {
     (void)state;
     struct thread *hoard[64];
@@ -71,14 +127,6 @@ static void test_no_memory_for_a_thread(void **state) {
 static size_t lost_blocks(unsigned class) {
     struct class_stats stats = slab_stats(class);
     return stats.taken - stats.given - blocks_held(class);
-}
-
-static void use(struct thread *thread, unsigned class) {
-    void *blocks[BLOCKS];
-    for (int i = 0; i < BLOCKS; i++)
-        blocks[i] = thread_malloc(thread, class);
-    for (int i = 0; i < BLOCKS; i++)
-        thread_free(thread, blocks[i]);
 }
 
 /* The bins of threads that are gone are reclaimed, one thread a call. */
@@ -205,6 +253,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_emptiest_shard),
         cmocka_unit_test(test_structures_are_reused),
+        cmocka_unit_test(test_released_structures_are_reused),
         cmocka_unit_test(test_no_memory_for_a_thread),
         cmocka_unit_test(test_visit),
         cmocka_unit_test(test_exact),
