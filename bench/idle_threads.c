@@ -1,62 +1,203 @@
-/* idle_threads THREADS: many threads that allocated once and then wait.
+/* idle_threads THREADS [block|freed|mixed]: many threads that allocated once and then wait.
  *
  * Connection pools, thread pools, language runtimes: most of their threads sleep
  * most of the time. What an allocator keeps for each thread that has called it
- * once is paid a thousand times over.
+ * once is paid a thousand times over. Before it waits, each thread
  *
- * Each thread takes one block of 100 bytes, keeps it and waits. Reported as
- * thread_bytes: what is resident with all of them waiting, less what was before
- * the first, for each thread. That includes about 12 KiB of stack and thread
- * descriptor, the same under every allocator. One operation is the start of a
- * thread and its malloc.
+ *   block    takes one block of 64 bytes and keeps it (this is idle_threads)
+ *   freed    takes 100 blocks of 16 to 1,016 bytes and gives them back
+ *   mixed    does the work of random_mixed 4096 and gives everything back; a few
+ *            threads work at a time, as in a server
+ *
+ *   thread_bytes        what is resident with all of them waiting, less what was
+ *                       before the first, for each thread; with stack and descriptor
+ *   thread_heap_bytes   the same less what it is when threads do not allocate, which
+ *                       a child of this process finds out first
+ *
+ * One operation is the start of a thread and what it does before it waits.
  */
 #include "support/blocks.h"
 #include "support/memory.h"
 #include "support/team.h"
 
-#include <stdlib.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-enum { LARGEST_THREADS = 20000, BLOCK_BYTES = 100 };
+enum {
+    LARGEST_THREADS = 20000,
+    BLOCK_BYTES = 64,
+    FREED_BLOCKS = 100,
+    FREED_SMALLEST_BYTES = 16,
+    FREED_LARGEST_BYTES = 1016,
+    MIXED_SLOTS = 4096,
+    MIXED_SMALLEST_BYTES = 16,
+    MIXED_LARGEST_BYTES = 1040,
+    MIXED_STEPS = 10 * MIXED_SLOTS,
+    TURNS = 4,
+};
 
-static pthread_barrier_t allocated;
+/* Threads work in turn: as many at once as there are turns, each with a table to work in. */
+struct turn {
+    pthread_mutex_t lock;
+    void *slots[MIXED_SLOTS];
+};
+
+struct sleeper {
+    void *(*work)(struct sleeper *sleeper); /* returns a block that it keeps, or NULL */
+    struct turn *turn;
+    struct random random;
+    uint64_t sum;
+    pthread_t thread;
+};
+
+static pthread_barrier_t worked;
 static pthread_barrier_t counted;
 
-static void *idle(void *argument) {
-    uint64_t number = *(uint64_t *)argument;
-    void *block = blocks_take(BLOCK_BYTES, number << 32);
-    pthread_barrier_wait(&allocated);
-    pthread_barrier_wait(&counted);
-    *(uint64_t *)argument = blocks_give(block);
+static void *work_not(struct sleeper *sleeper) {
+    (void)sleeper;
     return NULL;
 }
 
-int main(int argc, char **argv) {
-    if (argc != 2) {
-        driver_fail("usage: idle_threads THREADS");
-    }
-    uint32_t threads = (uint32_t)driver_number(argv[1], 1, LARGEST_THREADS);
-    pthread_t *handles = driver_table(threads * sizeof *handles);
-    uint64_t *words = driver_table(threads * sizeof *words);
-    pthread_barrier_init(&allocated, NULL, threads + 1);
-    pthread_barrier_init(&counted, NULL, threads + 1);
-    free(blocks_take(BLOCK_BYTES, 0)); /* the allocator's own start is not the threads' */
-    uint64_t before_bytes = memory_resident_bytes();
+static void *take(struct sleeper *sleeper, uint32_t smallest_bytes, uint32_t largest_bytes) {
+    uint64_t bits = random_next(&sleeper->random);
+    return blocks_take(
+        smallest_bytes + random_scale(random_low(bits), largest_bytes - smallest_bytes + 1), bits);
+}
 
-    struct driver_result result = {.benchmark = "idle_threads", .ops = threads};
-    result.start_ns = driver_now_ns();
-    for (uint32_t i = 0; i < threads; ++i) {
-        words[i] = i;
-        handles[i] = team_start_thread(idle, &words[i]);
+static void *work_block(struct sleeper *sleeper) {
+    return blocks_take(BLOCK_BYTES, random_next(&sleeper->random));
+}
+
+static void *work_freed(struct sleeper *sleeper) {
+    void *blocks[FREED_BLOCKS];
+    for (uint32_t i = 0; i < FREED_BLOCKS; ++i) {
+        blocks[i] = take(sleeper, FREED_SMALLEST_BYTES, FREED_LARGEST_BYTES);
     }
-    pthread_barrier_wait(&allocated);
-    result.end_ns = driver_now_ns();
-    double added_bytes = (double)memory_resident_bytes() - (double)before_bytes;
+    for (uint32_t i = 0; i < FREED_BLOCKS; ++i) {
+        sleeper->sum += blocks_give(blocks[i]);
+    }
+    return NULL;
+}
+
+static void *take_mixed(struct sleeper *sleeper) {
+    return take(sleeper, MIXED_SMALLEST_BYTES, MIXED_LARGEST_BYTES);
+}
+
+static void *work_mixed(struct sleeper *sleeper) {
+    pthread_mutex_lock(&sleeper->turn->lock);
+    void **slots = sleeper->turn->slots;
+    for (uint32_t i = 0; i < MIXED_SLOTS; ++i) {
+        slots[i] = take_mixed(sleeper);
+    }
+    for (uint32_t step = 0; step < MIXED_STEPS; ++step) {
+        uint64_t bits = random_next(&sleeper->random);
+        void **slot = &slots[random_scale(random_high(bits), MIXED_SLOTS)];
+        sleeper->sum += blocks_give(*slot);
+        *slot = take_mixed(sleeper);
+    }
+    for (uint32_t i = 0; i < MIXED_SLOTS; ++i) {
+        sleeper->sum += blocks_give(slots[i]);
+    }
+    pthread_mutex_unlock(&sleeper->turn->lock);
+    return NULL;
+}
+
+static const struct kind {
+    const char *argument;
+    const char *benchmark;
+    void *(*work)(struct sleeper *sleeper);
+} kinds[] = {
+    {"block", "idle_threads", work_block},
+    {"freed", "idle_threads_freed", work_freed},
+    {"mixed", "idle_threads_mixed", work_mixed},
+};
+
+static const struct kind *kind_of(const char *argument) {
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; ++i) {
+        if (strcmp(argument, kinds[i].argument) == 0) {
+            return &kinds[i];
+        }
+    }
+    driver_fail("usage: idle_threads THREADS [block|freed|mixed]");
+}
+
+static void *sleep_after_work(void *argument) {
+    struct sleeper *sleeper = argument;
+    void *block = sleeper->work(sleeper);
+    pthread_barrier_wait(&worked);
+    pthread_barrier_wait(&counted);
+    if (block != NULL) {
+        sleeper->sum += blocks_give(block);
+    }
+    return NULL;
+}
+
+/* Bytes that became resident for each thread. */
+static double run(struct sleeper *sleepers, uint32_t threads, struct driver_result *result) {
+    double before_bytes = (double)memory_resident_bytes();
+    result->start_ns = driver_now_ns();
+    for (uint32_t i = 0; i < threads; ++i) {
+        sleepers[i].thread = team_start_thread(sleep_after_work, &sleepers[i]);
+    }
+    pthread_barrier_wait(&worked);
+    result->end_ns = driver_now_ns();
+    double added_bytes = (double)memory_resident_bytes() - before_bytes;
     pthread_barrier_wait(&counted);
     for (uint32_t i = 0; i < threads; ++i) {
-        team_join(handles[i]);
-        result.checksum += words[i];
+        team_join(sleepers[i].thread);
+        result->checksum += sleepers[i].sum;
     }
-    driver_add_metric(&result, "thread_bytes", added_bytes / threads);
+    return added_bytes / threads;
+}
+
+/* The same where threads do not allocate, in a child, so that nothing of it remains here. */
+static double run_without_work(struct sleeper *sleepers, uint32_t threads) {
+    double thread_bytes = 0;
+    int ends[2];
+    pid_t child = pipe(ends) == 0 ? fork() : -1;
+    if (child == 0) {
+        struct driver_result result = {0};
+        for (uint32_t i = 0; i < threads; ++i) {
+            sleepers[i].work = work_not;
+        }
+        thread_bytes = run(sleepers, threads, &result);
+        _exit(write(ends[1], &thread_bytes, sizeof thread_bytes) == sizeof thread_bytes ? 0 : 1);
+    }
+    bool has_result = child > 0 && read(ends[0], &thread_bytes, sizeof thread_bytes) > 0;
+    if (!has_result || waitpid(child, NULL, 0) != child) {
+        driver_fail("the child did not measure threads that do not allocate");
+    }
+    close(ends[0]);
+    close(ends[1]);
+    return thread_bytes;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2 || argc > 3) {
+        driver_fail("usage: idle_threads THREADS [block|freed|mixed]");
+    }
+    uint32_t threads = (uint32_t)driver_number(argv[1], 1, LARGEST_THREADS);
+    const struct kind *kind = kind_of(argc == 3 ? argv[2] : "block");
+    struct sleeper *sleepers = driver_table(threads * sizeof *sleepers);
+    struct turn *turns = driver_table(TURNS * sizeof *turns);
+    for (uint32_t i = 0; i < TURNS; ++i) {
+        pthread_mutex_init(&turns[i].lock, NULL);
+    }
+    for (uint32_t i = 0; i < threads; ++i) {
+        sleepers[i] =
+            (struct sleeper){.work = kind->work, .turn = &turns[i % TURNS], .random = random_of(i)};
+    }
+    pthread_barrier_init(&worked, NULL, threads + 1);
+    pthread_barrier_init(&counted, NULL, threads + 1);
+    blocks_give(blocks_take(BLOCK_BYTES, 0)); /* the allocator's own start is not the threads' */
+
+    double without_bytes = run_without_work(sleepers, threads);
+    struct driver_result result = {.benchmark = kind->benchmark, .ops = threads};
+    double thread_bytes = run(sleepers, threads, &result);
+    driver_add_metric(&result, "thread_bytes", thread_bytes);
+    driver_add_metric(&result, "thread_heap_bytes", thread_bytes - without_bytes);
     driver_print(&result);
     return 0;
 }

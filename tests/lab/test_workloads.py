@@ -28,6 +28,8 @@ SMALL = {
     "false_sharing_handed": "false_sharing handed 2 40000",
     "churn_threads": "churn_threads 300",
     "idle_threads": "idle_threads 100",
+    "idle_threads_freed": "idle_threads 100 freed",
+    "idle_threads_mixed": "idle_threads 4 mixed",
     "stress_mixed": "stress_mixed 20000",
     "pair_64_2": "pair_threads 64 2 50000",
     "pair_65536_2": "pair_threads 65536 2 50000",
@@ -40,7 +42,7 @@ SMALL = {
 }
 
 METRICS = {
-    "idle_threads": {"thread_bytes"},
+    "idle_threads": {"thread_bytes", "thread_heap_bytes"},
     "fragment": {"average_rss_bytes", "fragmentation", "rss_after_bytes"},
     "phases": {
         "average_rss_bytes", "rss_after_100ms_bytes", "rss_after_bytes", "rss_after_2s_bytes",
@@ -49,6 +51,7 @@ METRICS = {
     "startup": {"private_bytes"},
 }  # fmt: skip
 METRICS["phases_trickle"] = METRICS["phases_scattered"] = METRICS["phases"]
+METRICS["idle_threads_freed"] = METRICS["idle_threads_mixed"] = METRICS["idle_threads"]
 
 GIBIBYTE = 2**30
 
@@ -118,6 +121,7 @@ false_sharing warm 2
 churn_threads 1
 idle_threads
 idle_threads 99999999
+idle_threads 100 asleep
 stress_mixed x
 pair_threads 64
 pair_threads 8 2
