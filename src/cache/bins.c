@@ -3,7 +3,11 @@
  * Bins start at a few blocks and double at each miss, up to a size set by the
  * profile; all bins of a thread together stay within its share of the budget
  * (law 5). When the share is used up, bins that have not missed since the last
- * sweep shrink to make room. */
+ * sweep shrink to make room.
+ *
+ * And a thread earns its share, by the square of what it has moved to and from slabs:
+ * one that takes a hundred blocks and then sleeps may keep a few KiB, one that has
+ * moved 1 MiB may keep half of that, and at 3 MiB the budget alone counts. */
 #include "cache/bins.h"
 
 #include <string.h>
@@ -13,9 +17,13 @@
 
 enum {
     FIRST_CAPACITY = SLOT_ARRAY_MIN - 1,
-    FOREIGN_KIND = 2,         /* arrays of 32 slots */
-    FOREIGN_BYTES = 4 * 1024, /* of a bin of foreign blocks */
-    SWEEP_BINS = 16,          /* looked at in one sweep */
+    FIRST_BYTES = 2048,                /* of a bin when it opens, or one block */
+    UNEARNED_BYTES = 4096,             /* of all bins, at first */
+    EARNED_AT_BYTES = 2 * 1024 * 1024, /* who has moved this may keep as much */
+    INHERITED_BYTES = 1024 * 1024,     /* of what the last thread of a structure has moved */
+    FOREIGN_KIND = 2,                  /* arrays of 32 slots */
+    FOREIGN_BYTES = 4 * 1024,          /* of a bin of foreign blocks */
+    SWEEP_BINS = 16,                   /* looked at in one sweep */
     SMALL_BYTES = 8192,
     GROWTH_SLABS = 2,     /* between two looks for idle small bins */
     AT_ONCE_BYTES = 4096, /* blocks up to this size get a bin at the first call */
@@ -34,10 +42,15 @@ static unsigned own_capacity_max(unsigned class) {
     return capacity_max(class, options_profile()->cache_class_blocks - 1);
 }
 
+static size_t earned_bytes(const struct thread *thread) {
+    size_t moved = hak_min(thread->moved_bytes, (size_t)UINT32_MAX);
+    return UNEARNED_BYTES + moved * moved / EARNED_AT_BYTES;
+}
+
 /* Bytes that a thread's bins may still promise: own ones leave a quarter of the budget
  * to foreign ones, whose blocks would otherwise go home one by one. */
 static size_t room(const struct thread *thread, bool is_own) {
-    size_t budget = registry_budget_bytes();
+    size_t budget = hak_min(registry_budget_bytes(), earned_bytes(thread));
     budget -= is_own ? budget / 4 : 0;
     return thread->limit_bytes < budget ? budget - thread->limit_bytes : 0;
 }
@@ -109,7 +122,8 @@ void bin_open_own(struct thread *thread, unsigned class) {
     struct bin_info *info = &thread->infos[class];
     if (!is_worth_a_bin(info, class))
         return;
-    size_t wanted = hak_min((unsigned)FIRST_CAPACITY, own_capacity_max(class));
+    size_t most = hak_min((unsigned)FIRST_CAPACITY, own_capacity_max(class));
+    size_t wanted = hak_clamp(FIRST_BYTES / class_size(class), (size_t)1, most);
     size_t fitting = make_room(thread, class, wanted * class_size(class)) / class_size(class);
     void **base = fitting == 0 ? NULL : slots_take(thread, 0);
     if (base == NULL) {
@@ -223,6 +237,9 @@ void cache_open(struct thread *thread, unsigned shard) {
     thread->own = &thread->cache.rows[shard % ROW_COUNT];
     thread->cache.thread = thread;
     thread->aged_ms = os_now_ms();
+    /* Threads of a program are often like those before them: short-lived ones would
+     * never get anywhere. */
+    thread->moved_bytes = hak_min(thread->moved_bytes, (size_t)INHERITED_BYTES);
     for (unsigned i = 0; i < BIN_COUNT; i++)
         bin_set_top(&thread->own->bins[i], (void **)cache_no_block);
     if (thread->bump == NULL) {
@@ -246,5 +263,6 @@ void cache_close(struct thread *thread) {
 
 void cache_release(struct thread *thread) {
     slots_release(thread);
+    thread->moved_bytes = 0;
     os_purge(thread->cache.rows, sizeof thread->cache.rows);
 }

@@ -34,6 +34,10 @@ static void push(struct bin *bin, void *block) {
     bin_set_top(bin, top);
 }
 
+static void note_moved(struct thread *thread, unsigned class, unsigned blocks) {
+    thread->moved_bytes += blocks * class_size(class);
+}
+
 void *cache_take(struct thread *thread, unsigned class) {
     struct bin *bin = &thread->own->bins[class];
     if (*bin_top(bin) != NULL)
@@ -45,6 +49,7 @@ void *cache_take(struct thread *thread, unsigned class) {
         bin_open_own(thread, class);
     if (info->base == NULL) {
         bool is_zero;
+        note_moved(thread, class, 1);
         return slab_take_one(thread->shard, class, &is_zero);
     }
     unsigned want = info->capacity / 2 + 1u;
@@ -52,6 +57,7 @@ void *cache_take(struct thread *thread, unsigned class) {
     unsigned got = slab_take(thread->shard, class, info->base + 1, want, &fresh);
     if (got == 0)
         return NULL;
+    note_moved(thread, class, got);
     bin_set_top(bin, info->base + got);
     void *block = pop(bin);
     if (hak_unlikely(fresh != 0))
@@ -75,12 +81,15 @@ static void give_own(struct thread *thread, unsigned class, void *block) {
     else if (bin_top(bin) - info->base >= info->capacity)
         bin_adapt(thread, class);
     if (info->base == NULL) {
+        note_moved(thread, class, 1);
         slab_give(class, &block, 1);
         return;
     }
     unsigned held = (unsigned)(bin_top(bin) - info->base);
-    if (held >= info->capacity)
+    if (held >= info->capacity) {
+        note_moved(thread, class, (held + 1) / 2);
         bin_flush_oldest(bin, info->base, class, (held + 1) / 2);
+    }
     /* Another thread may have closed the bin to get here. */
     bin_set_limit(bin, info->base + info->capacity);
     push(bin, block);
@@ -89,12 +98,14 @@ static void give_own(struct thread *thread, unsigned class, void *block) {
 static void give_foreign(struct thread *thread, unsigned row, unsigned class, void *block) {
     struct bin *bin = &thread->cache.rows[row].bins[class];
     if (bin_top(bin) != NULL && bin_top(bin) >= bin_limit(bin)) {
+        note_moved(thread, class, bin_foreign_capacity(class));
         bin_flush_foreign(bin, class);
         bin_set_limit(bin, bin_top(bin) + bin_foreign_capacity(class));
         if (thread->limit_bytes > registry_budget_bytes())
             bin_close_foreign(thread, bin, class);
     }
     if (bin_top(bin) == NULL && !bin_open_foreign(thread, bin, row, class)) {
+        note_moved(thread, class, 1);
         slab_give(class, &block, 1);
         return;
     }

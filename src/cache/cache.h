@@ -79,6 +79,7 @@ struct thread {
     _Atomic uint64_t slow_calls;          /* since the start, those of threads before it included */
     uint64_t aged_ms;                     /* when its bins were last looked through */
     unsigned grown_slabs;                 /* since it last let go of idle small blocks */
+    size_t moved_bytes;                   /* to and from slabs; earns it larger bins */
     size_t limit_bytes;                   /* sum over open bins of capacity * block size */
     void **free_arrays[SLOT_ARRAY_KINDS]; /* linked through their first slot */
     void **bump, **bump_end;              /* slots not used yet, of the newest chunk */

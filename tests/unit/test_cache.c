@@ -32,6 +32,14 @@ static unsigned capacity_most(unsigned class) {
     return (unsigned)hak_clamp(fits, (size_t)1, (size_t)profile->cache_class_blocks - 1);
 }
 
+/* A thread that has moved so much that its bins may be as large as the budget lets them. */
+static struct thread *busy_thread(void) {
+    struct thread *thread = registry_add();
+    assert_non_null(thread);
+    thread->moved_bytes = GIB;
+    return thread;
+}
+
 /* --- random use of several threads ------------------------------------------------------- */
 
 static struct thread *threads[THREADS];
@@ -97,7 +105,7 @@ static void test_random_use(void **state) {
 /* Misses make a bin grow up to what the profile allows, in use from both ends. */
 static void test_bins_grow(void **state) {
     (void)state;
-    struct thread *thread = registry_add();
+    struct thread *thread = busy_thread();
     unsigned class = class_of(64);
     assert_int_equal(capacity_of(thread, class), 0);
     unsigned before = 0;
@@ -137,6 +145,28 @@ static void test_growth_flushes_idle_bins(void **state) {
     assert_thread_is_sound(thread);
     for (int i = 0; i < 200; i++)
         thread_free(thread, kept[i]);
+    thread_end(thread);
+}
+
+/* One that has allocated a little keeps little, whatever the budget; use earns it more. */
+static void test_use_earns_room(void **state) {
+    (void)state;
+    enum { A_LITTLE = 100, LITTLE_BYTES = 12 * 1024, MUCH = 400 };
+    struct thread *thread = registry_add();
+    thread->moved_bytes = 0;
+    for (int i = 0; i < A_LITTLE; i++)
+        blocks[i] = thread_malloc(thread, class_of(16 + random_below(&seed, 1001)));
+    for (int i = 0; i < A_LITTLE; i++)
+        thread_free(thread, blocks[i]);
+    assert_in_range(thread->limit_bytes, 1, LITTLE_BYTES);
+    for (int round = 0; round < MUCH; round++) {
+        for (int i = 0; i < A_LITTLE; i++)
+            blocks[i] = thread_malloc(thread, class_of(16 + random_below(&seed, 1001)));
+        for (int i = 0; i < A_LITTLE; i++)
+            thread_free(thread, blocks[i]);
+    }
+    assert_true(thread->limit_bytes > 2 * LITTLE_BYTES);
+    assert_thread_is_sound(thread);
     thread_end(thread);
 }
 
@@ -408,6 +438,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_closed_bin_opens_again),
         cmocka_unit_test(test_shared_row_is_closed),
         cmocka_unit_test(test_zeroed),
+        cmocka_unit_test(test_use_earns_room),
         cmocka_unit_test(test_random_use),
         cmocka_unit_test(test_out_of_memory),
     };
