@@ -50,14 +50,19 @@ static size_t earned_bytes(const struct thread *thread) {
 /* Bytes that a thread's bins may still promise: own ones leave a quarter of the budget
  * to foreign ones, whose blocks would otherwise go home one by one. */
 static size_t room(const struct thread *thread, bool is_own) {
-    size_t budget = hak_min(registry_budget_bytes(), earned_bytes(thread));
+    size_t budget = hak_min(registry_budget_bytes(thread), earned_bytes(thread));
     budget -= is_own ? budget / 4 : 0;
     return thread->limit_bytes < budget ? budget - thread->limit_bytes : 0;
 }
 
+static void change_limit(struct thread *thread, size_t change) {
+    thread->limit_bytes += change;
+    registry_promise(thread, thread->limit_bytes);
+}
+
 static void set_capacity(struct thread *thread, unsigned class, unsigned capacity) {
     struct bin_info *info = &thread->infos[class];
-    thread->limit_bytes += ((size_t)capacity - info->capacity) * class_size(class);
+    change_limit(thread, ((size_t)capacity - info->capacity) * class_size(class));
     info->capacity = (uint16_t)capacity;
     bin_set_limit(&thread->own->bins[class], info->base + capacity);
 }
@@ -141,7 +146,7 @@ void bin_adapt(struct thread *thread, unsigned class) {
     struct bin_info *info = &thread->infos[class];
     info->was_used = true;
     info->was_used_lately = true;
-    if (thread->limit_bytes > registry_budget_bytes()) {
+    if (thread->limit_bytes > registry_budget_bytes(thread)) {
         shrink(thread, class, info->capacity / 2);
         return;
     }
@@ -217,14 +222,14 @@ bool bin_open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsi
     if (base == NULL)
         return false;
     thread->foreign_rows |= (uint16_t)(1u << row);
-    thread->limit_bytes += bytes;
+    change_limit(thread, bytes);
     bin_set_top(bin, base);
     bin_set_limit(bin, base + bin_foreign_capacity(class));
     return true;
 }
 
 void bin_close_foreign(struct thread *thread, struct bin *bin, unsigned class) {
-    thread->limit_bytes -= bin_foreign_capacity(class) * class_size(class);
+    change_limit(thread, -(bin_foreign_capacity(class) * class_size(class)));
     slots_give(thread, bin_top(bin), FOREIGN_KIND);
     bin_set_top(bin, NULL);
     bin_set_limit(bin, NULL);
@@ -258,7 +263,7 @@ void cache_close(struct thread *thread) {
     memset(thread->own->bins, 0, sizeof thread->own->bins);
     bins_each_foreign(thread, bin_close_foreign);
     thread->foreign_rows = 0;
-    thread->limit_bytes = 0;
+    change_limit(thread, -thread->limit_bytes);
 }
 
 void cache_release(struct thread *thread) {

@@ -101,7 +101,7 @@ static void give_foreign(struct thread *thread, unsigned row, unsigned class, vo
         note_moved(thread, class, bin_foreign_capacity(class));
         bin_flush_foreign(bin, class);
         bin_set_limit(bin, bin_top(bin) + bin_foreign_capacity(class));
-        if (thread->limit_bytes > registry_budget_bytes())
+        if (thread->limit_bytes > registry_budget_bytes(thread))
             bin_close_foreign(thread, bin, class);
     }
     if (bin_top(bin) == NULL && !bin_open_foreign(thread, bin, row, class)) {

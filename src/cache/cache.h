@@ -80,6 +80,7 @@ struct thread {
     uint64_t aged_ms;                     /* when its bins were last looked through */
     unsigned grown_slabs;                 /* since it last let go of idle small blocks */
     size_t moved_bytes;                   /* to and from slabs; earns it larger bins */
+    size_t promised_bytes;                /* limit_bytes as the registry last heard of it */
     size_t limit_bytes;                   /* sum over open bins of capacity * block size */
     void **free_arrays[SLOT_ARRAY_KINDS]; /* linked through their first slot */
     void **bump, **bump_end;              /* slots not used yet, of the newest chunk */
@@ -157,8 +158,13 @@ unsigned registry_count(void);
  * without a cache are not among them. */
 uint64_t registry_slow_calls(void);
 
-/* What a thread's bins may hold in all: law 5. */
-size_t registry_budget_bytes(void);
+/* What a thread's bins may hold in all: law 5. All threads together are kept to the
+ * profile's total, and a little for each: a thread that sleeps with full bins cannot be
+ * asked to give any back, so what it may hold is missing to the others. */
+size_t registry_budget_bytes(const struct thread *thread);
+
+/* Notes what the thread's bins may hold now; small changes are left for later. */
+void registry_promise(struct thread *thread, size_t bytes);
 
 /* In the child of a fork: all threads but survivor (NULL: none) are gone; their
  * bins are reclaimed one thread a call by registry_reclaim. */

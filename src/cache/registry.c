@@ -14,20 +14,41 @@
 
 struct os_lock registry_lock;
 
+enum {
+    SHARE_PART = 2, /* a thread may have this part of what the others have left, */
+    LEAST_PART = 4, /* and in any case this part of an equal share */
+    PROMISE_STEP_BYTES = 16 * 1024,
+};
+
 static struct list alive = {&alive, &alive};
 static struct list dead = {&dead, &dead}; /* released ones behind the others */
 static struct list orphans = {&orphans, &orphans};
 static struct list reclaimed = {&reclaimed, &reclaimed};
 static _Atomic unsigned alive_count;
-static _Atomic bool has_orphans; /* a hint that saves the lock */
+static _Atomic bool has_orphans;      /* a hint that saves the lock */
+static _Atomic size_t promised_bytes; /* by those alive */
 static unsigned per_shard[MAX_SHARDS];
 
 unsigned registry_count(void) { return atomic_load_explicit(&alive_count, memory_order_relaxed); }
 
-size_t registry_budget_bytes(void) {
+size_t registry_budget_bytes(const struct thread *thread) {
     const struct hak_profile *profile = options_profile();
-    size_t share = profile->cache_total_bytes / hak_max(registry_count(), 1u);
-    return hak_clamp(share, profile->cache_thread_min_bytes, profile->cache_thread_max_bytes);
+    size_t total = profile->cache_total_bytes;
+    size_t others =
+        atomic_load_explicit(&promised_bytes, memory_order_relaxed) - thread->promised_bytes;
+    size_t left = others < total ? total - others : 0;
+    size_t least = total / hak_max(registry_count(), 1u) / LEAST_PART;
+    return hak_clamp(hak_max(left / SHARE_PART, least), profile->cache_thread_min_bytes,
+                     profile->cache_thread_max_bytes);
+}
+
+void registry_promise(struct thread *thread, size_t bytes) {
+    size_t change = bytes - thread->promised_bytes;
+    if (bytes != 0 && change + PROMISE_STEP_BYTES < 2 * PROMISE_STEP_BYTES)
+        return;
+    thread->promised_bytes = bytes;
+    /* atomic: cold, telemetry; read in registry_budget_bytes, and orders nothing. */
+    atomic_fetch_add_explicit(&promised_bytes, change, memory_order_relaxed);
 }
 
 static void count_alive(int change) {
@@ -110,6 +131,8 @@ void registry_orphan_all_but(struct thread *survivor) {
         per_shard[container_of(link, struct thread, link)->shard]--;
     }
     atomic_store_explicit(&alive_count, 0, memory_order_relaxed);
+    atomic_store_explicit(&promised_bytes, survivor != NULL ? survivor->promised_bytes : 0,
+                          memory_order_relaxed);
     if (survivor != NULL) {
         list_remove(&survivor->link);
         list_push_back(&alive, &survivor->link);

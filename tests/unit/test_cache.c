@@ -66,7 +66,18 @@ static void random_operation(void) {
     }
     if (random_below(&seed, 16) == 0)
         cache_tick(thread, false);
-    assert_true(thread->limit_bytes <= registry_budget_bytes());
+    assert_true(thread->limit_bytes <= options_profile()->cache_thread_max_bytes);
+}
+
+/* Law 5: all together within the total, and a little for each thread. */
+static void assert_total_is_bounded(void) {
+    enum { NOTED_LATER = 16 * 1024 };
+    const struct hak_profile *profile = options_profile();
+    size_t limits = 0;
+    for (size_t t = 0; t < THREADS; t++)
+        limits += threads[t]->limit_bytes;
+    size_t little = profile->cache_thread_min_bytes + NOTED_LATER;
+    assert_true(limits <= profile->cache_total_bytes + THREADS * little);
 }
 
 static void replace_thread(size_t i) {
@@ -86,6 +97,7 @@ static void test_random_use(void **state) {
             for (size_t t = 0; t < THREADS; t++)
                 assert_thread_is_sound(threads[t]);
             assert_all_accounted_for(threads, THREADS);
+            assert_total_is_bounded();
         }
         if (i % 5000 == 4999)
             replace_thread(random_below(&seed, THREADS));
@@ -214,7 +226,7 @@ static void test_idle_bins_shrink(void **state) {
             blocks[i] = thread_malloc(thread, class);
         for (unsigned i = 0; i < count; i++)
             thread_free(thread, blocks[i]);
-        assert_true(thread->limit_bytes <= registry_budget_bytes());
+        assert_true(thread->limit_bytes <= registry_budget_bytes(thread));
     }
     assert_thread_is_sound(thread);
     unsigned shrunk = 0;
@@ -237,36 +249,63 @@ static void miss_often(struct thread *thread, unsigned class, unsigned bursts) {
     }
 }
 
-/* More threads: a smaller share for each, kept to by the next misses. */
-static void test_budget_follows_threads(void **state) {
+/* What others may hold is not left for a thread, whether they ever call again or not; its
+ * next misses keep to that. Threads without bins take nothing away. */
+static void test_budget_is_what_others_leave(void **state) {
     (void)state;
-    enum { MORE = 150, CLASSES = 40 };
-    static struct thread *more[MORE];
-    struct thread *thread = registry_add();
+    enum { OTHERS = 150, CLASSES = 40 };
+    static struct thread *others[OTHERS];
+    const struct hak_profile *profile = options_profile();
+    struct thread *thread = busy_thread();
     for (unsigned class = 1; class <= CLASSES; ++class)
         miss_often(thread, class, 2);
-    size_t alone = registry_budget_bytes();
+    size_t alone = registry_budget_bytes(thread);
     size_t used_alone = thread->limit_bytes;
-    for (int i = 0; i < MORE; i++) {
-        more[i] = registry_add();
-        assert_non_null(more[i]);
-    }
-    size_t shared = registry_budget_bytes();
-    const struct hak_profile *profile = options_profile();
-    assert_in_range(shared, profile->cache_thread_min_bytes, profile->cache_thread_max_bytes);
-    assert_true(shared < alone && shared < used_alone);
-    assert_true(shared == profile->cache_thread_min_bytes ||
-                shared * (MORE + 1) <= profile->cache_total_bytes);
+    assert_int_equal(alone, profile->cache_thread_max_bytes);
+    for (int i = 0; i < OTHERS; i++)
+        others[i] = registry_add();
+    assert_int_equal(registry_budget_bytes(thread), alone);
+    for (int i = 0; i < OTHERS; i++)
+        registry_promise(others[i], profile->cache_total_bytes / OTHERS);
+    size_t left = registry_budget_bytes(thread);
+    assert_in_range(left, profile->cache_thread_min_bytes, alone - 1);
+    assert_true(left == profile->cache_thread_min_bytes ||
+                left <= profile->cache_total_bytes / OTHERS);
+    assert_true(left < used_alone);
     for (int turn = 0; turn < 12; turn++) {
         for (unsigned class = 1; class <= CLASSES; ++class)
             miss_often(thread, class, 1);
     }
-    assert_true(thread->limit_bytes <= shared);
+    assert_true(thread->limit_bytes <= left);
     assert_thread_is_sound(thread);
-    for (int i = 0; i < MORE; i++)
-        thread_end(more[i]);
-    assert_int_equal(registry_budget_bytes(), alone);
+    for (int i = 0; i < OTHERS; i++) {
+        registry_promise(others[i], 0);
+        thread_end(others[i]);
+    }
+    assert_int_equal(registry_budget_bytes(thread), alone);
     thread_end(thread);
+}
+
+/* One after the other fills its bins and sleeps: each gets less, and never nothing. */
+static void test_sleepers_stay_within_the_total(void **state) {
+    (void)state;
+    enum { SLEEPERS = 200 };
+    static struct thread *sleepers[SLEEPERS];
+    const struct hak_profile *profile = options_profile();
+    size_t promised = 0, least = 0;
+    for (size_t i = 0; i < SLEEPERS; i++) {
+        sleepers[i] = registry_add();
+        size_t budget = registry_budget_bytes(sleepers[i]);
+        assert_in_range(budget, profile->cache_thread_min_bytes, profile->cache_thread_max_bytes);
+        registry_promise(sleepers[i], budget);
+        promised += budget;
+        least += hak_max(profile->cache_thread_min_bytes, profile->cache_total_bytes / (i + 1) / 4);
+    }
+    assert_true(promised <= profile->cache_total_bytes + least);
+    for (size_t i = 0; i < SLEEPERS; i++) {
+        registry_promise(sleepers[i], 0);
+        thread_end(sleepers[i]);
+    }
 }
 
 /* --- foreign blocks -----------------------------------------------------------------------------
@@ -335,7 +374,7 @@ static void test_small_bins_stay(void **state) {
             thread_free(thread, thread_malloc(thread, class));
     }
     assert_int_equal(capacity_of(thread, small), before);
-    assert_true(thread->limit_bytes <= registry_budget_bytes());
+    assert_true(thread->limit_bytes <= registry_budget_bytes(thread));
     assert_thread_is_sound(thread);
     thread_end(thread);
 }
@@ -431,7 +470,8 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_last_in_first_out),
         cmocka_unit_test(test_flush_keeps_the_newest),
         cmocka_unit_test(test_idle_bins_shrink),
-        cmocka_unit_test(test_budget_follows_threads),
+        cmocka_unit_test(test_budget_is_what_others_leave),
+        cmocka_unit_test(test_sleepers_stay_within_the_total),
         cmocka_unit_test(test_foreign_blocks_go_home),
         cmocka_unit_test(test_large_foreign_blocks),
         cmocka_unit_test(test_small_bins_stay),
