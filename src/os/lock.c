@@ -67,8 +67,10 @@ static void sleep_until_free(struct os_lock *lock) {
 }
 
 void os_lock_wait(struct os_lock *lock) {
-    if (!spin(lock))
+    if (!spin(lock)) {
         sleep_until_free(lock);
+        os_lock_count(&lock->acquired);
+    }
     os_lock_count(&lock->contended);
 }
 

@@ -61,25 +61,27 @@ hak_inline bool os_lock_is_passed(void) {
     return hak_unlikely(forker != 0) && forker == os_thread_identity();
 }
 
-hak_inline bool os_lock_try(struct os_lock *lock) {
-    if (os_lock_is_passed())
-        return true;
-    uint32_t expected = LOCK_FREE;
-    /* atomic: warm, correctness; pairs with the release of the holder before. */
-    return atomic_compare_exchange_strong_explicit(&lock->state, &expected, LOCK_HELD,
-                                                   memory_order_acquire, memory_order_relaxed);
-}
-
 /* Of a counter of the lock that the caller holds; statistics read it without. */
 hak_inline void os_lock_count(_Atomic uint64_t *counter) {
     uint64_t count = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, count + 1, memory_order_relaxed);
 }
 
+hak_inline bool os_lock_try(struct os_lock *lock) {
+    if (os_lock_is_passed())
+        return true;
+    uint32_t expected = LOCK_FREE;
+    /* atomic: warm, correctness; pairs with the release of the holder before. */
+    if (!atomic_compare_exchange_strong_explicit(&lock->state, &expected, LOCK_HELD,
+                                                 memory_order_acquire, memory_order_relaxed))
+        return false;
+    os_lock_count(&lock->acquired);
+    return true;
+}
+
 hak_inline void os_lock_acquire(struct os_lock *lock) {
     if (hak_unlikely(!os_lock_try(lock)))
         os_lock_wait(lock);
-    os_lock_count(&lock->acquired);
 }
 
 hak_inline void os_lock_release(struct os_lock *lock) {
