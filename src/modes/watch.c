@@ -6,6 +6,7 @@
 #include "modes/watch.h"
 
 #include "modes/exact.h"
+#include "os/memory.h"
 #include "os/metadata.h"
 
 void watch_begin(struct thread *thread) {
@@ -13,7 +14,7 @@ void watch_begin(struct thread *thread) {
         return;
     if (!exact_begin(thread))
         return;
-    struct cache *cover = os_metadata_take(sizeof *cover);
+    struct cache *cover = os_metadata_take_sparse(sizeof *cover, os_page_size());
     if (cover == NULL)
         return;
     cover->thread = thread;

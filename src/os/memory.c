@@ -163,10 +163,10 @@ bool os_move_pages(void *from, void *to, size_t bytes) {
     bool moved = mremap(from, bytes, bytes, flags, to) != MAP_FAILED;
     errno = saved_errno;
     /* The kernel leaves an empty mapping at from that nobody else can have got
-     * meanwhile; a fresh one over it joins its neighbours again. */
+     * meanwhile; a fresh one over it joins its neighbours again, if it is advised as
+     * they are. */
     if (moved)
-        map(OS_CALL_COMMIT, from, bytes, PROT_READ | PROT_WRITE,
-            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED);
+        os_commit(from, bytes);
     return moved;
 }
 

@@ -9,20 +9,34 @@
 
 #include "os/memory.h"
 
-enum { CHUNK_BYTES = 256 * 1024 };
+enum {
+    CHUNK_BYTES = 256 * 1024, /* at least */
+    GROWTH_PARTS = 8,         /* of which one is added at a time */
+};
 
 struct os_lock os_metadata_lock;
 
 /* Protected by os_metadata_lock. */
 static char *next;
 static size_t left_bytes;
-static size_t taken_bytes;
+
+/* Written under the lock. */
+static _Atomic size_t taken_bytes;
+_Atomic size_t os_metadata_used;
+
+static void count(_Atomic size_t *counter, size_t bytes) {
+    size_t before = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, before + bytes, memory_order_relaxed);
+}
 
 /* Room for bytes at next, from a new chunk: of the usual size, or just enough
- * where address space is short. What the old chunk had left is forgotten. */
+ * where address space is short. What the old chunk had left is forgotten. Each chunk
+ * is two mappings, of which a process may have 65,530: so chunks grow with what there
+ * is already, and a heap of 1 TiB has under a hundred. */
 static bool new_chunk(size_t bytes) {
     size_t page = os_page_size();
-    size_t usual = align_up(hak_max(bytes, (size_t)CHUNK_BYTES), page);
+    size_t grown = atomic_load_explicit(&taken_bytes, memory_order_relaxed) / GROWTH_PARTS;
+    size_t usual = align_up(hak_max(bytes, hak_max(grown, (size_t)CHUNK_BYTES)), page);
     size_t sizes[] = {usual, align_up(bytes, page)};
     for (size_t i = 0; i < 2; i++) {
         char *chunk = os_reserve(sizes[i] + page);
@@ -48,7 +62,7 @@ static void skip_to_page(void) {
     left_bytes -= skipped;
 }
 
-void *os_metadata_take(size_t bytes) {
+void *os_metadata_take_sparse(size_t bytes, size_t used) {
     bytes = align_up(bytes, HAK_CACHE_LINE);
     void *result = NULL;
     os_lock_acquire(&os_metadata_lock);
@@ -58,15 +72,13 @@ void *os_metadata_take(size_t bytes) {
         result = next;
         next += bytes;
         left_bytes -= bytes;
-        taken_bytes += bytes;
+        count(&taken_bytes, bytes);
+        count(&os_metadata_used, hak_min(used, bytes));
     }
     os_lock_release(&os_metadata_lock);
     return result;
 }
 
-size_t os_metadata_bytes(void) {
-    os_lock_acquire(&os_metadata_lock);
-    size_t bytes = taken_bytes;
-    os_lock_release(&os_metadata_lock);
-    return bytes;
-}
+void *os_metadata_take(size_t bytes) { return os_metadata_take_sparse(bytes, bytes); }
+
+size_t os_metadata_bytes(void) { return atomic_load_explicit(&taken_bytes, memory_order_relaxed); }

@@ -11,8 +11,18 @@
  * kind. Thread safe. */
 void *os_metadata_take(size_t bytes);
 
+/* The same for a descriptor of which about used_bytes will be written to in its life. */
+void *os_metadata_take_sparse(size_t bytes, size_t used_bytes);
+
 /* Bytes taken so far. */
 size_t os_metadata_bytes(void);
+
+/* How many of them are in use. Written under the lock, read by os_metadata_used_bytes. */
+hak_global _Atomic size_t os_metadata_used;
+
+hak_inline size_t os_metadata_used_bytes(void) {
+    return atomic_load_explicit(&os_metadata_used, memory_order_relaxed);
+}
 
 /* For fork, which takes every lock. */
 hak_global struct os_lock os_metadata_lock;

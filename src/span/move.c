@@ -7,35 +7,78 @@
  *   before   | one mapping of a whole range                 |
  *   after    | ...             | moved pages | ...          |    two more
  *
- * A process may have 65,530 of them. So slabs that hold moved pages are marked
- * and counted, and there is a limit on their number. When such slabs are purged,
- * a fresh mapping takes their place, which joins its neighbours again. */
+ * A process may have 65,530 of them, and needs most for other things. So the ranges of
+ * moved pages are counted, and there may be few: large ones most, for which copying
+ * costs most. When slabs of such a range are purged, a fresh mapping takes their place,
+ * which joins its neighbours again; what is left of the range may be two.
+ *
+ *   moved     . 1 1 1 1 . . 1 1 1 .
+ *   heads     . 1 . 1 . . . 1 . . .      three ranges */
 #include "span/move.h"
 
-enum { MOVED_SLABS_MAX = 16384 };
+enum {
+    RANGES_MAX = 1024,
+    SMALL_RANGES_MAX = RANGES_MAX / 2, /* when more must be for large ones */
+    LARGE_RANGE_BYTES = 1024 * 1024,
+};
 
-/* Bits set in the moved masks of all SuperSlabs. */
-static _Atomic uint32_t moved_slabs;
+/* Bits set in the heads of all SuperSlabs. */
+static _Atomic uint32_t range_count;
 
-static void count_moved(uint32_t before, uint32_t after) {
-    uint32_t change = bit_count(after) - bit_count(before);
-    if (change != 0)
-        /* atomic: cold, correctness; no partner: a count, read in move_pages. */
-        atomic_fetch_add_explicit(&moved_slabs, change, memory_order_relaxed);
+static void add_ranges(uint32_t change) {
+    /* atomic: cold, correctness; no partner: a count, read in has_room. */
+    atomic_fetch_add_explicit(&range_count, change, memory_order_relaxed);
 }
 
-/* Marks the slabs that hold bytes from start. */
+static bool has_room(size_t bytes) {
+    uint32_t most = bytes >= LARGE_RANGE_BYTES ? RANGES_MAX : SMALL_RANGES_MAX;
+    return atomic_load_explicit(&range_count, memory_order_relaxed) < most;
+}
+
+/* Changes some bits of a set; returns those that were not so before. */
+static uint32_t set_bits(_Atomic uint32_t *set, uint32_t bits, bool on) {
+    uint32_t before = atomic_load_explicit(set, memory_order_relaxed);
+    if ((on ? ~before & bits : before & bits) == 0)
+        return 0;
+    /* atomic: cold, correctness; no partner: other spans' bits change too. */
+    before = on ? atomic_fetch_or_explicit(set, bits, memory_order_relaxed)
+                : atomic_fetch_and_explicit(set, ~bits, memory_order_relaxed);
+    return (on ? ~before : before) & bits;
+}
+
+static void set_heads(struct super *super, uint32_t bits, bool on) {
+    uint32_t changed = bit_count(set_bits(&super->moved_heads, bits, on));
+    if (changed != 0)
+        add_ranges(on ? changed : -changed);
+}
+
+/* A range ends before a slab: what goes on there is another. */
+static void end_range(size_t slab) {
+    struct super *super = slab < window_slab_count ? window_super(slab / SUPER_SLABS) : NULL;
+    uint32_t bit = slab_mask(slab % SUPER_SLABS, 1);
+    if (super != NULL && (atomic_load_explicit(&super->moved, memory_order_relaxed) & bit) != 0)
+        set_heads(super, bit, true);
+}
+
+/* The slabs that hold bytes from start are one range now. */
 static void mark(const char *start, size_t bytes) {
     size_t first = window_slab_index(start);
     size_t last = window_slab_index(start + bytes - 1);
     for (size_t slab = first; slab <= last; slab++) {
         struct super *super = window_super(slab / SUPER_SLABS);
         uint32_t bit = slab_mask(slab % SUPER_SLABS, 1);
-        /* atomic: cold, correctness; no partner: a bit, cleared in move_out by the
-         * span's next owner. */
-        uint32_t before = atomic_fetch_or_explicit(&super->moved, bit, memory_order_relaxed);
-        count_moved(before, before | bit);
+        set_bits(&super->moved, bit, true);
+        set_heads(super, bit, slab == first);
     }
+    end_range(last + 1);
+}
+
+/* Slabs of a SuperSlab in a row have a fresh mapping. */
+static void unmark(struct super *super, unsigned first, unsigned count) {
+    uint32_t run = slab_mask(first, count);
+    set_bits(&super->moved, run, false);
+    set_heads(super, run, false);
+    end_range(window_slab_index(super->start) + first + count);
 }
 
 /* Copying into pages that are there costs less than moving, and takes no memory;
@@ -49,8 +92,8 @@ bool move_pages(void *from, void *to, size_t bytes) {
     size_t page = os_page_size();
     bool possible = bytes >= MOVE_MIN_BYTES && window_contains(from) && window_contains(to) &&
                     is_aligned((uintptr_t)from | (uintptr_t)to, page);
-    if (!possible || atomic_load_explicit(&moved_slabs, memory_order_relaxed) >= MOVED_SLABS_MAX ||
-        is_warm(to, bytes) || !os_move_pages(from, to, align_up(bytes, page)))
+    if (!possible || !has_room(bytes) || is_warm(to, bytes) ||
+        !os_move_pages(from, to, align_up(bytes, page)))
         return false;
     mark(to, bytes);
     return true;
@@ -66,9 +109,7 @@ bool move_out(struct super *super, uint32_t slabs) {
         size_t bytes = (size_t)count * SLAB_BYTES;
         uint32_t moved = atomic_load_explicit(&super->moved, memory_order_relaxed);
         if ((moved & run) != 0 && os_commit(start, bytes)) {
-            /* atomic: cold, correctness; no partner: other spans' bits change too. */
-            moved = atomic_fetch_and_explicit(&super->moved, ~run, memory_order_relaxed);
-            count_moved(moved, moved & ~run);
+            unmark(super, first, count);
         } else {
             all_zero &= os_purge(start, bytes);
         }

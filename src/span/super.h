@@ -68,7 +68,8 @@ struct super {
     _Atomic uint32_t heads; /* read without a lock by span_of */
     uint32_t free;
     uint32_t zero;
-    _Atomic uint32_t moved;         /* slabs into which pages were moved (move.c) */
+    _Atomic uint32_t moved;         /* slabs into which pages were moved (move.c), */
+    _Atomic uint32_t moved_heads;   /* and those of them where a range of such begins */
     uint64_t dirty_since_ms;        /* while on a dirty list */
     struct list link;               /* shard's list by number of free slabs */
     struct list dirty_link;         /* list of those with free slabs that are not zero */

@@ -238,6 +238,19 @@ static void test_metadata_refused(void **state) {
     }
 }
 
+/* A chunk is two mappings, and there are few to be had: 400 MiB of descriptors, which is
+ * 40 GiB of heap, in a few chunks. What will not be written to is not counted as used. */
+static void test_metadata_in_few_chunks(void **state) {
+    (void)state;
+    uint64_t chunks = os_call_count(OS_CALL_RESERVE);
+    size_t taken = os_metadata_bytes(), used = os_metadata_used_bytes();
+    for (unsigned i = 0; i < 20 * 1024; i++)
+        assert_non_null(os_metadata_take_sparse(20 * KIB, KIB));
+    assert_int_equal(os_metadata_bytes() - taken, 400 * MIB);
+    assert_int_equal(os_metadata_used_bytes() - used, 20 * MIB);
+    assert_in_range(os_call_count(OS_CALL_RESERVE) - chunks, 1, 60);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_page_size),
@@ -253,6 +266,7 @@ int main(void) {
         cmocka_unit_test(test_metadata),
         cmocka_unit_test(test_metadata_is_fenced),
         cmocka_unit_test(test_metadata_refused),
+        cmocka_unit_test(test_metadata_in_few_chunks),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }
