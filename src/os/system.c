@@ -8,6 +8,7 @@
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -135,6 +136,23 @@ struct format_buffer os_output_begin(int descriptor, char *text, size_t capacity
 int os_output_end(struct format_buffer *buffer) {
     drain(buffer);
     return buffer->drain_error;
+}
+
+bool os_file_read(const char *path, char *text, size_t capacity) {
+    int saved_errno = errno;
+    size_t length = 0;
+    long got = -1;
+    int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    if (file >= 0) {
+        do {
+            got = syscall(SYS_read, file, text + length, capacity - 1 - length);
+            length += got > 0 ? (size_t)got : 0;
+        } while ((got > 0 && length < capacity - 1) || (got < 0 && errno == EINTR));
+        syscall(SYS_close, file);
+    }
+    text[length] = '\0';
+    errno = saved_errno;
+    return got >= 0;
 }
 
 int os_file_create(const char *path) {

@@ -45,6 +45,10 @@ struct format_buffer os_output_begin(int descriptor, char *text, size_t capacity
 /* Writes the rest; 0, or the errno of the first write that failed. */
 int os_output_end(struct format_buffer *buffer);
 
+/* Reads a file from its start, cut to capacity - 1 bytes, and terminates it. False:
+ * it cannot be read. No cancellation point, for malloc is none; errno is kept. */
+bool os_file_read(const char *path, char *text, size_t capacity);
+
 /* A new or emptied file to write to; -1 with errno as open(2). */
 int os_file_create(const char *path);
 
