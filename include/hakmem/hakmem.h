@@ -149,6 +149,39 @@ HAK_EXPORT void hak_thread_idle(void) HAK_NOEXCEPT;
  * which is cut when it does not fit; -1 with EINVAL for an unknown name. */
 HAK_EXPORT long hak_option_get(const char *name, char *buffer, size_t capacity) HAK_NOEXCEPT;
 
+/* What a program can do about the options soft_limit and hard_limit: docs/reference/limits.md. */
+enum hak_limit { HAK_SOFT_LIMIT, HAK_HARD_LIMIT };
+
+struct hak_limit_event {
+    enum hak_limit limit; /* the one that was reached */
+    size_t limit_bytes;   /* where it lies */
+    size_t heap_bytes;    /* what the heap takes now */
+    size_t asked_bytes;   /* HAK_HARD_LIMIT: of the call that was refused; else 0 */
+};
+
+typedef void hak_limit_function(const struct hak_limit_event *event, void *context);
+
+/* Has function called, with context, from now on
+ *
+ *   HAK_SOFT_LIMIT  when the heap has passed soft_limit, though all that was free has
+ *                   been given back; again when it has fallen by a sixteenth between
+ *   HAK_HARD_LIMIT  when hard_limit has refused memory: if function frees enough, the
+ *                   call that asked for it succeeds all the same
+ *
+ * in the thread whose call reached the limit, before that call returns, so that this
+ * thread holds whatever locks it held when it called. The event is valid during the call.
+ * function may allocate and free (what it does itself is not told to it again), register
+ * and remove; it must return, not jump or throw. One thread at a time is in functions
+ * registered here; a limit reached meanwhile by another is not told.
+ *
+ * Up to 16 pairs of function and context, each called once. Returns 0; -1 with EINVAL for
+ * NULL, with ENOMEM when there are too many. */
+HAK_EXPORT int hak_limit_callback(hak_limit_function *function, void *context) HAK_NOEXCEPT;
+
+/* The end of it; a call under way in another thread may still go on. Returns 0; -1 with
+ * EINVAL for a pair that is not registered. */
+HAK_EXPORT int hak_limit_callback_remove(hak_limit_function *function, void *context) HAK_NOEXCEPT;
+
 #ifdef __cplusplus
 }
 #endif

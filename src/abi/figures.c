@@ -12,7 +12,10 @@ static void add_lock(enum lock_rank rank, struct os_lock *lock, void *context) {
 }
 
 struct figures figures_gather(void) {
-    struct figures f = {.spans = span_stats(), .arena = arena_stats(), .huge = huge_stats()};
+    struct figures f = {.spans = span_stats(),
+                        .arena = arena_stats(),
+                        .huge = huge_stats(),
+                        .limits = limits_stats()};
     f.blocks_taken = f.spans.large_taken + f.huge.taken;
     f.blocks_given = f.spans.large_given + f.huge.given;
     f.live_bytes = f.spans.large_bytes + f.huge.bytes;

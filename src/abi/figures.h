@@ -5,6 +5,7 @@
 #include "front/front.h"
 #include "span/arena.h"
 #include "span/large.h"
+#include "span/limits.h"
 
 /* Of all locks of one rank (os/lock.h). */
 struct lock_figures {
@@ -16,6 +17,7 @@ struct figures {
     struct span_stats spans;
     struct arena_stats arena;
     struct huge_stats huge;
+    struct limits_stats limits;
     uint64_t blocks_taken, blocks_given; /* all kinds, since the start */
     struct lock_figures locks[RANK_COUNT];
     uint64_t slow_calls; /* calls that left the fast path */

@@ -91,3 +91,34 @@ long hak_option_get(const char *name, char *buffer, size_t capacity) {
     }
     return (long)value.length;
 }
+
+/* --- limits ------------------------------------------------------------------- */
+
+static void call(const struct front_callback *callback, const struct front_limit_event *event) {
+    hak_limit_function *function = (hak_limit_function *)callback->function;
+    struct hak_limit_event told = {
+        .limit = event->limit == FRONT_SOFT_LIMIT ? HAK_SOFT_LIMIT : HAK_HARD_LIMIT,
+        .limit_bytes = event->limit_bytes,
+        .heap_bytes = event->heap_bytes,
+        .asked_bytes = event->asked_bytes,
+    };
+    function(&told, callback->context);
+}
+
+static struct front_callback callback_of(hak_limit_function *function, void *context) {
+    return (struct front_callback){call, (void (*)(void))function, context};
+}
+
+int hak_limit_callback(hak_limit_function *function, void *context) {
+    if (function != NULL && front_start() && front_callback_add(callback_of(function, context)))
+        return 0;
+    errno = function == NULL ? EINVAL : ENOMEM;
+    return -1;
+}
+
+int hak_limit_callback_remove(hak_limit_function *function, void *context) {
+    if (function != NULL && front_callback_remove(callback_of(function, context)))
+        return 0;
+    errno = EINVAL;
+    return -1;
+}

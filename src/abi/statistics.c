@@ -32,9 +32,10 @@ static void json_calls(struct format_buffer *out) {
 
 /* By rank; named for what they protect (docs/reference/statistics.md). */
 static const char *const lock_names[RANK_COUNT] = {
-    [RANK_PURGE] = "purge",     [RANK_START] = "start",   [RANK_REGISTRY] = "registry",
-    [RANK_OPENING] = "opening", [RANK_CLASS] = "classes", [RANK_SPANS] = "spans",
-    [RANK_ARENA] = "arena",     [RANK_HUGE] = "huge",     [RANK_METADATA] = "metadata",
+    [RANK_PURGE] = "purge",         [RANK_START] = "start",     [RANK_REGISTRY] = "registry",
+    [RANK_CALLBACKS] = "callbacks", [RANK_OPENING] = "opening", [RANK_CLASS] = "classes",
+    [RANK_SPANS] = "spans",         [RANK_ARENA] = "arena",     [RANK_HUGE] = "huge",
+    [RANK_METADATA] = "metadata",
 };
 
 static void json_locks(struct format_buffer *out, const struct figures *f) {
@@ -44,6 +45,22 @@ static void json_locks(struct format_buffer *out, const struct figures *f) {
                    rank == 0 ? "" : ",", lock_names[rank], (unsigned long)f->locks[rank].acquired,
                    (unsigned long)f->locks[rank].contended);
     format_text(out, "\n  },\n");
+}
+
+static void json_limit(struct format_buffer *out, const char *name, size_t bytes) {
+    if (bytes == NO_LIMIT)
+        format_add(out, "\"%s\": null, ", name);
+    else
+        format_add(out, "\"%s\": %zu, ", name, bytes);
+}
+
+static void json_limits(struct format_buffer *out, const struct limits_stats *limits) {
+    format_add(out, "  \"heap_bytes\": %zu,\n  \"limits\": {", limits->heap_bytes);
+    json_limit(out, "soft_bytes", limits->soft_bytes);
+    json_limit(out, "hard_bytes", limits->hard_bytes);
+    json_limit(out, "cgroup_bytes", limits->cgroup_bytes);
+    format_add(out, "\"soft_passed\": %lu, \"hard_refused\": %lu},\n",
+               (unsigned long)limits->passed, (unsigned long)limits->refused);
 }
 
 static void json_classes(struct format_buffer *out, const struct figures *f,
@@ -80,6 +97,7 @@ static void write_json(struct format_buffer *out, const struct figures *f,
                "  \"free_dirty_bytes\": %zu,\n  \"metadata_bytes\": %zu,\n",
                f->live_bytes, f->mapped_bytes, f->arena.reserved_bytes,
                f->spans.dirty_bytes + f->arena.dirty_bytes, os_metadata_bytes());
+    json_limits(out, &f->limits);
     json_calls(out);
     json_locks(out, f);
     json_classes(out, f, exact);
@@ -128,6 +146,22 @@ static void text_locks(struct format_buffer *out, const struct figures *f) {
     format_text(out, "\n");
 }
 
+static void text_limits(struct format_buffer *out, const struct limits_stats *limits) {
+    const struct {
+        const char *name;
+        size_t bytes;
+    } all[] = {{"soft limit", limits->soft_bytes},
+               {"hard limit", limits->hard_bytes},
+               {"cgroup", limits->cgroup_bytes}};
+    format_add(out, "  heap %zu KiB", limits->heap_bytes / KIB);
+    for (unsigned i = 0; i < 3; i++) {
+        if (all[i].bytes != NO_LIMIT)
+            format_add(out, ", %s %zu KiB", all[i].name, all[i].bytes / KIB);
+    }
+    format_add(out, "; soft limit passed %lu times, hard limit refused %lu\n",
+               (unsigned long)limits->passed, (unsigned long)limits->refused);
+}
+
 static void write_text(struct format_buffer *out, const struct figures *f,
                        const struct exact_totals *exact) {
     format_add(out, "hakmem %s, pid %u, profile %s, %u shards, %u threads\n", hak_version(),
@@ -138,6 +172,7 @@ static void write_text(struct format_buffer *out, const struct figures *f,
                f->live_bytes / KIB, f->mapped_bytes / KIB,
                (f->spans.free_bytes + f->arena.free_bytes) / KIB,
                (f->spans.dirty_bytes + f->arena.dirty_bytes) / KIB, os_metadata_bytes() / KIB);
+    text_limits(out, &f->limits);
     format_text(out, "  system calls:");
     for (unsigned kind = 0; kind < OS_CALL_KINDS; kind++)
         format_add(out, " %s %lu", call_names[kind], (unsigned long)os_call_count(kind));

@@ -11,6 +11,8 @@
  * Lock: registry_lock protects the lists and the counts per shard. */
 #include "cache/cache.h"
 #include "os/metadata.h"
+#include "os/options.h"
+#include "span/limits.h"
 
 struct os_lock registry_lock;
 
@@ -56,9 +58,16 @@ static void count_alive(int change) {
     atomic_store_explicit(&alive_count, count + (unsigned)change, memory_order_relaxed);
 }
 
+/* Where a cgroup allows the time of fewer processors than there are, as many threads run
+ * at once on average, and more shards would only spread memory. */
+static unsigned used_shards(void) {
+    unsigned shards = slab_shard_count();
+    return hak_options.shards != 0 ? shards : hak_min(shards, limits_processors());
+}
+
 static unsigned emptiest_shard(void) {
     unsigned best = 0;
-    for (unsigned shard = 1; shard < slab_shard_count(); shard++) {
+    for (unsigned shard = 1; shard < used_shards(); shard++) {
         if (per_shard[shard] < per_shard[best])
             best = shard;
     }
@@ -72,7 +81,9 @@ struct thread *registry_add(void) {
         thread = container_of(dead.next, struct thread, link);
         list_remove(&thread->link);
     } else {
-        thread = os_metadata_take(sizeof *thread);
+        /* A row is opened by the first block of its shards; one page more is bookkeeping. */
+        size_t rows = hak_min(slab_shard_count(), (unsigned)ROW_COUNT);
+        thread = os_metadata_take_sparse(sizeof *thread, (rows + 1) * ROW_BYTES);
     }
     if (thread != NULL) {
         unsigned shard = emptiest_shard();

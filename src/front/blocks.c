@@ -86,6 +86,18 @@ static void *move_to_new(void *block, size_t usable, size_t size) {
     return moved;
 }
 
+/* A larger or smaller large block without a copy, or NULL. A move takes more memory
+ * than growth in place: what the hard limit has refused is tried again after a trim. */
+static void *resize_large(void *block, size_t size) {
+    uint64_t refused = limits_refused_count();
+    void *resized = large_resize(block, size);
+    if (resized == NULL && hak_unlikely(limits_refused_count() != refused)) {
+        front_trim();
+        resized = large_resize(block, size);
+    }
+    return resized;
+}
+
 void *front_resize(void *block, size_t size) {
     if (size > PTRDIFF_MAX)
         return NULL;
@@ -95,7 +107,7 @@ void *front_resize(void *block, size_t size) {
         if (may_stay(usable, size))
             return block;
     } else {
-        void *resized = large_resize(block, size);
+        void *resized = resize_large(block, size);
         if (resized != NULL)
             return resized;
     }

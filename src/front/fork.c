@@ -26,6 +26,7 @@ void front_each_lock(front_lock_visit *visit, void *context) {
     unsigned shards = slab_shard_count();
     visit(RANK_PURGE, &purge_lock, context);
     visit(RANK_START, &front_start_lock, context);
+    visit(RANK_CALLBACKS, &front_callbacks_lock, context);
     visit(RANK_REGISTRY, &registry_lock, context);
     visit(RANK_OPENING, &pools_opening_lock, context);
     for (unsigned s = 0; s < shards; s++) {
@@ -71,6 +72,7 @@ static void in_child(void) {
     os_lock_pass_end();
     front_each_lock(reset, NULL);
     scavenger_forget();
+    front_callbacks_forked();
     registry_orphan_all_but(front_tls.cache->thread);
 }
 

@@ -4,6 +4,7 @@
 #define HAK_FRONT_FRONT_H
 
 #include "front/fast.h"
+#include "span/limits.h"
 
 /* --- slow.c: what the fast path leaves --- */
 
@@ -82,6 +83,34 @@ void scavenger_after_free(bool is_dirty);
 
 /* In the child of a fork: the thread is gone. */
 void scavenger_forget(void);
+
+/* --- limits.c: soft_limit and hard_limit --- */
+
+enum front_limit { FRONT_SOFT_LIMIT, FRONT_HARD_LIMIT };
+struct front_limit_event {
+    enum front_limit limit;
+    size_t limit_bytes, heap_bytes, asked_bytes;
+};
+
+/* A function of the program's, whose type only abi knows, and so how to call it. */
+struct front_callback {
+    void (*call)(const struct front_callback *callback, const struct front_limit_event *event);
+    void (*function)(void); /* NULL: none */
+    void *context;
+};
+
+/* hak_limit_callback and its end. False: no room; no such call-back. */
+bool front_callback_add(struct front_callback callback);
+bool front_callback_remove(struct front_callback callback);
+void front_callbacks_forked(void); /* in the child */
+hak_global struct os_lock front_callbacks_lock;
+
+/* The heap is over its soft limit, at the end of a slow call. */
+void front_heed_soft_limit(const struct thread *thread);
+
+/* A taking failed, after limits_refused_count() had been refused_before. True: a
+ * call-back has been told that the limit was why; it may have freed enough. */
+bool front_heed_hard_limit(uint64_t refused_before, size_t asked_bytes);
 
 /* --- fork.c --- */
 

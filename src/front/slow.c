@@ -5,6 +5,12 @@
 #include "span/large.h"
 #include "span/report.h"
 
+/* At the end of a slow call. */
+hak_inline void heed_soft_limit(const struct thread *thread) {
+    if (hak_unlikely(limits_excess() != 0))
+        front_heed_soft_limit(thread);
+}
+
 /* --- malloc ------------------------------------------------------------------ */
 
 static void *take(struct thread *thread, struct request request, bool *is_zero) {
@@ -19,20 +25,31 @@ static void *take(struct thread *thread, struct request request, bool *is_zero) 
     return cache_take(thread, request.bin);
 }
 
+/* What lies free in bins and empty slabs may be just what is needed, or what a call-back
+ * of the program's lets go. */
+static hak_cold void *take_again(struct thread *thread, struct request request, bool *is_zero) {
+    front_trim();
+    uint64_t refused = limits_refused_count();
+    void *block = take(thread, request, is_zero);
+    if (block == NULL && thread != NULL && front_heed_hard_limit(refused, request.size)) {
+        front_trim();
+        block = take(thread, request, is_zero);
+    }
+    return block;
+}
+
 void *front_serve(struct request request, bool *is_zero) {
     struct thread *thread = front_thread();
     if (request.size > PTRDIFF_MAX)
         return NULL;
     void *block = take(thread, request, is_zero);
-    if (hak_unlikely(block == NULL)) {
-        /* What lies free in bins and empty slabs may be just what is needed. */
-        front_trim();
-        block = take(thread, request, is_zero);
-    }
+    if (hak_unlikely(block == NULL))
+        block = take_again(thread, request, is_zero);
     if (thread != NULL && block != NULL) {
         if (hak_unlikely(watch_is_on(thread)))
             watch_saw_take(thread, request.bin, request.size);
         scavenger_after_malloc(cache_tick(thread, false));
+        heed_soft_limit(thread);
     }
     return block;
 }
@@ -71,5 +88,6 @@ void front_free_slow(void *block) {
         /* A large block may be the last that this program ever frees, so upkeep does not
          * wait for a next call. */
         scavenger_after_free(cache_tick(thread, !is_small));
+        heed_soft_limit(thread);
     }
 }

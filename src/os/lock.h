@@ -9,6 +9,7 @@
  *
  *   purge      slabs that are on no list while the kernel takes their pages
  *   start      the first call of all
+ *   callbacks  what the program wants to be told
  *   registry   the list of thread caches
  *   opening    the first use of a class in a shard
  *   class      one per shard and size class: its slabs. A slab that moves from
@@ -28,6 +29,7 @@
 enum lock_rank {
     RANK_PURGE,
     RANK_START,
+    RANK_CALLBACKS,
     RANK_REGISTRY,
     RANK_OPENING,
     RANK_CLASS,

@@ -20,7 +20,7 @@ static const struct hak_profile profiles[] = {
 #define DEFAULT_OPTIONS                                                                            \
     {                                                                                              \
         .profile = PROFILE_BALANCED, .thp = OS_THP_DEFAULT, .arena_size = 1 * TIB,                 \
-        .decay_ms = OPTION_FROM_PROFILE,                                                           \
+        .decay_ms = OPTION_FROM_PROFILE, .soft_limit = LIMIT_AUTO,                                 \
     }
 
 static const struct hak_options defaults = DEFAULT_OPTIONS;
@@ -28,14 +28,14 @@ struct hak_options hak_options = DEFAULT_OPTIONS;
 
 static struct hak_profile profile_in_force;
 
-enum option_kind { OPTION_CHOICE, OPTION_NUMBER, OPTION_BYTES, OPTION_PATH };
+enum option_kind { OPTION_CHOICE, OPTION_NUMBER, OPTION_BYTES, OPTION_LIMIT, OPTION_PATH };
 
 struct option {
     const char *name;
     enum option_kind kind;
     size_t offset;              /* of its field in struct hak_options */
     const char *const *choices; /* of OPTION_CHOICE, in the order of its enum */
-    uint64_t low, high;         /* of OPTION_NUMBER and OPTION_BYTES */
+    uint64_t low, high;         /* of OPTION_NUMBER and OPTION_BYTES; low: of OPTION_LIMIT */
     const char *allowed;        /* for people */
     const char *meaning;
 };
@@ -57,6 +57,12 @@ static const struct option options[] = {
      .meaning = "where statistics go instead of standard error"},
     {FIELD(arena_size), .kind = OPTION_BYTES, .low = 32 * MIB, .high = 1 * TIB,
      .allowed = "32M to 1T", .meaning = "addresses that blocks below 1 GiB may take"},
+    {FIELD(soft_limit), .kind = OPTION_LIMIT, .low = 1 * MIB,
+     .allowed = "1M or more, 0 for none, auto: 80 % of the cgroup's limit",
+     .meaning = "bytes of heap from which on free memory goes to the kernel at once"},
+    {FIELD(hard_limit), .kind = OPTION_LIMIT, .low = 1 * MIB,
+     .allowed = "1M or more, 0 for none, auto: 90 % of the cgroup's limit",
+     .meaning = "bytes of heap at which more is refused with ENOMEM"},
     {FIELD(decay_ms), .kind = OPTION_NUMBER, .low = 0, .high = 3600000, .allowed = "0 to 3600000",
      .meaning = "milliseconds until free pages go to the kernel"},
     {FIELD(shards), .kind = OPTION_NUMBER, .low = 1, .high = MAX_SHARDS, .allowed = "1 to 256",
@@ -116,6 +122,15 @@ static bool parse_choice(const struct option *option, const char *text, void *fi
     return false;
 }
 
+/* Bytes, 0, or "auto". */
+static bool parse_limit(const struct option *option, const char *text, uint64_t *result) {
+    *result = LIMIT_AUTO;
+    if (strcmp(text, "auto") == 0)
+        return true;
+    return parse_number(text, true, result) &&
+           (*result == 0 || (*result >= option->low && *result < LIMIT_AUTO));
+}
+
 static bool set_value(const struct option *option, const char *text) {
     void *field = field_of(option, &hak_options);
     uint64_t number;
@@ -126,6 +141,11 @@ static bool set_value(const struct option *option, const char *text) {
     case OPTION_BYTES:
         if (!parse_number(text, option->kind == OPTION_BYTES, &number) || number < option->low ||
             number > option->high)
+            return false;
+        memcpy(field, &number, sizeof number);
+        return true;
+    case OPTION_LIMIT:
+        if (!parse_limit(option, text, &number))
             return false;
         memcpy(field, &number, sizeof number);
         return true;
@@ -156,6 +176,13 @@ static void print_value(const struct option *option, struct hak_options *set,
         if (field == &set->shards && number == 0)
             number = hak_min(os_processor_count(), (unsigned)MAX_SHARDS);
         format_add(out, "%lu", number);
+        break;
+    case OPTION_LIMIT:
+        memcpy(&number, field, sizeof number);
+        if (number == LIMIT_AUTO)
+            format_text(out, "auto");
+        else
+            format_add(out, "%lu", number);
         break;
     case OPTION_PATH:
         format_text(out, field);

@@ -32,12 +32,17 @@ struct hak_options {
     unsigned thp;                          /* enum os_thp */
     uint64_t shards;                       /* 0: one per processor */
     uint64_t arena_size;                   /* bytes of the window of addresses */
+    uint64_t soft_limit;                   /* bytes of heap, 0: none, or LIMIT_AUTO */
+    uint64_t hard_limit;                   /* the same */
     uint64_t decay_ms;                     /* OPTION_FROM_PROFILE: as the profile says */
     uint64_t verbose;                      /* 0: silent, 1: notes at the start, 2: and at the end */
     char stats_file[OPTION_PATH_CAPACITY]; /* empty: standard error */
 };
 
 #define OPTION_FROM_PROFILE UINT64_MAX
+
+/* A limit that follows from what the process's cgroup allows. */
+#define LIMIT_AUTO UINT64_MAX
 
 enum { MAX_SHARDS = 256 };
 

@@ -13,6 +13,7 @@
 
 #include "os/memory.h"
 #include "os/metadata.h"
+#include "span/limits.h"
 #include "span/move.h"
 
 enum {
@@ -30,6 +31,7 @@ static size_t reserved_count;
 static size_t committed_count;
 static _Atomic size_t taken_count; /* read without the lock */
 static struct list dirty_list;     /* oldest first */
+static _Atomic bool looks_dirty;   /* a hint that saves the lock: the list is not empty */
 
 void arena_init(void) { list_init(&dirty_list); }
 
@@ -148,6 +150,11 @@ static void give_back(size_t index, size_t count) {
     count_taken(-count);
 }
 
+static void note_dirty(struct super *super) {
+    list_push_back(&dirty_list, &super->dirty_link);
+    atomic_store_explicit(&looks_dirty, true, memory_order_relaxed);
+}
+
 /* Gives claimed ones back untouched. */
 static void unclaim(size_t index, size_t count) {
     os_lock_acquire(&arena_lock);
@@ -155,7 +162,7 @@ static void unclaim(size_t index, size_t count) {
         struct super *super = window_super(i);
         atomic_store_explicit(&super->home, SUPER_IN_ARENA, memory_order_relaxed);
         if (super->zero != ALL_SLABS && super->committed)
-            list_push_back(&dirty_list, &super->dirty_link);
+            note_dirty(super);
     }
     give_back(index, count);
     os_lock_release(&arena_lock);
@@ -246,7 +253,7 @@ void arena_give(struct super *super, uint64_t now_ms) {
     atomic_store_explicit(&super->home, SUPER_IN_ARENA, memory_order_relaxed);
     if (super->zero != ALL_SLABS) {
         super->dirty_since_ms = now_ms;
-        list_push_back(&dirty_list, &super->dirty_link);
+        note_dirty(super);
     }
     give_back(window_super_index(super->start), 1);
     os_lock_release(&arena_lock);
@@ -262,15 +269,20 @@ static struct super *claim_oldest_dirty(struct purge *purge) {
         purge->left_some |= is_young;
         if (is_young || !claim(window_super_index(super->start), 1))
             super = NULL;
+    } else {
+        atomic_store_explicit(&looks_dirty, false, memory_order_relaxed);
     }
     os_lock_release(&arena_lock);
     return super;
 }
 
+bool arena_looks_dirty(void) { return atomic_load_explicit(&looks_dirty, memory_order_relaxed); }
+
 void arena_purge(struct purge *purge) {
     struct super *super;
     while (purge->done_bytes < purge->most_bytes && (super = claim_oldest_dirty(purge)) != NULL) {
         if (move_out(super, ALL_SLABS)) {
+            limits_discharge(bit_count(~super->zero) * (size_t)SLAB_BYTES);
             super->zero = ALL_SLABS;
             purge->done_bytes += SUPER_BYTES;
         }

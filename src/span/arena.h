@@ -26,6 +26,9 @@ void arena_purge(struct purge *purge);
 /* SuperSlabs that shards or runs have: how large the heap is, roughly. Read without a lock. */
 size_t arena_taken(void);
 
+/* Whether that would find any: a hint. */
+bool arena_looks_dirty(void);
+
 struct arena_stats {
     size_t reserved_bytes;  /* address space */
     size_t committed_bytes; /* that may be touched */

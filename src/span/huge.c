@@ -11,6 +11,7 @@
 
 #include "os/memory.h"
 #include "span/large.h"
+#include "span/limits.h"
 
 struct huge {
     char *start;
@@ -79,9 +80,14 @@ void *huge_take(size_t bytes, size_t alignment) {
     if (bytes > PTRDIFF_MAX - page)
         return NULL;
     bytes = align_up(bytes, page);
-    char *start = os_map_aligned(bytes, alignment);
-    if (start == NULL)
+    limits_expect(bytes);
+    if (!limits_charge(bytes))
         return NULL;
+    char *start = os_map_aligned(bytes, alignment);
+    if (start == NULL) {
+        limits_discharge(bytes);
+        return NULL;
+    }
     os_lock_acquire(&huge_lock);
     bool fits = make_room();
     if (fits) {
@@ -92,6 +98,7 @@ void *huge_take(size_t bytes, size_t alignment) {
     if (fits)
         return start;
     os_unmap(start, bytes);
+    limits_discharge(bytes);
     return NULL;
 }
 
@@ -107,7 +114,23 @@ bool huge_give(void *pointer) {
     os_lock_release(&huge_lock);
     if (bytes != 0)
         os_unmap(pointer, bytes);
+    limits_discharge(bytes);
     return bytes != 0;
+}
+
+/* Of another size, at another place perhaps; the lock is held. */
+static void *remap(struct huge *entry, size_t bytes) {
+    size_t old_bytes = entry->bytes;
+    if (bytes > old_bytes && !limits_charge(bytes - old_bytes))
+        return NULL;
+    char *start = os_remap(entry->start, old_bytes, bytes);
+    if (start != NULL) {
+        remove_entry(entry);
+        insert(start, bytes);
+    }
+    size_t kept_bytes = start != NULL ? bytes : old_bytes;
+    limits_discharge(hak_max(old_bytes, bytes) - kept_bytes);
+    return start;
 }
 
 void *huge_resize(void *pointer, size_t bytes) {
@@ -115,18 +138,14 @@ void *huge_resize(void *pointer, size_t bytes) {
     if (bytes > PTRDIFF_MAX - page)
         return NULL;
     bytes = align_up(bytes, page);
+    limits_expect(bytes);
     void *result = NULL;
     os_lock_acquire(&huge_lock);
     struct huge *entry = find(pointer);
-    if (entry != NULL && entry->bytes == bytes) {
+    if (entry != NULL && entry->bytes == bytes)
         result = pointer;
-    } else if (entry != NULL && bytes >= GIB / 2) {
-        result = os_remap(pointer, entry->bytes, bytes);
-        if (result != NULL) {
-            remove_entry(entry);
-            insert(result, bytes);
-        }
-    }
+    else if (entry != NULL && bytes >= GIB / 2)
+        result = remap(entry, bytes);
     os_lock_release(&huge_lock);
     return result;
 }

@@ -3,6 +3,7 @@
  *   decay    what has been free and dirty for the profile's decay time
  *   trade    when the heap grows all the same, by pages never touched: about as
  *            many bytes of dirty ones, whatever their age
+ *   excess   over the soft limit: as much as it is over, whatever its age
  *   trim     everything
  *
  * A heap that grows beside free memory cannot use that memory now: it lies in
@@ -17,6 +18,7 @@
 
 #include "os/system.h"
 #include "span/arena.h"
+#include "span/limits.h"
 #include "span/move.h"
 #include "span/shard.h"
 
@@ -53,6 +55,8 @@ static struct super *claim(struct span_shard *shard, struct purge *purge, uint32
             *slabs = lowest_slabs(super->free & ~super->zero, bytes);
             shard_take(shard, super, *slabs);
         }
+    } else if (list_is_empty(&shard->dirty)) {
+        atomic_store_explicit(&shard->looks_dirty, false, memory_order_relaxed);
     }
     os_lock_release(&shard->lock);
     return super;
@@ -66,7 +70,9 @@ static void purge_shard(struct span_shard *shard, struct purge *purge) {
         os_lock_acquire(&shard->lock);
         shard_give_purged(shard, super, slabs, is_purged);
         os_lock_release(&shard->lock);
-        purge->done_bytes += is_purged ? bit_count(slabs) * (size_t)SLAB_BYTES : 0;
+        size_t gone = is_purged ? bit_count(slabs) * (size_t)SLAB_BYTES : 0;
+        limits_discharge(gone);
+        purge->done_bytes += gone;
     }
 }
 
@@ -121,6 +127,26 @@ bool span_decay_all(uint64_t now_ms) {
 size_t span_purge_all(void) {
     struct purge purge = {.before_ms = UINT64_MAX, .most_bytes = SIZE_MAX};
     os_lock_acquire(&purge_lock);
+    purge_all(&purge);
+    os_lock_release(&purge_lock);
+    return purge.done_bytes;
+}
+
+/* --- excess over the soft limit ------------------------------------------------ */
+
+static bool looks_dirty(void) {
+    bool is_dirty = arena_looks_dirty();
+    for (unsigned s = 0; s < span_shard_count() && !is_dirty; s++)
+        is_dirty = atomic_load_explicit(&span_shards[s].looks_dirty, memory_order_relaxed);
+    return is_dirty;
+}
+
+size_t span_purge_excess(unsigned shard) {
+    struct purge purge = {.before_ms = UINT64_MAX, .most_bytes = limits_excess()};
+    if (!looks_dirty())
+        return 0;
+    os_lock_acquire(&purge_lock);
+    purge_shard(&span_shards[shard], &purge);
     purge_all(&purge);
     os_lock_release(&purge_lock);
     return purge.done_bytes;

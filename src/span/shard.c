@@ -62,6 +62,7 @@ static void note_dirty(struct span_shard *shard, struct super *super, uint64_t n
     if (super->free != super->zero && list_is_empty(&super->dirty_link)) {
         super->dirty_since_ms = now_ms;
         list_push_back(&shard->dirty, &super->dirty_link);
+        atomic_store_explicit(&shard->looks_dirty, true, memory_order_relaxed);
     }
 }
 

@@ -14,6 +14,7 @@ struct span_shard {
     struct list by_free[SUPER_SLABS + 1]; /* SuperSlabs with f free slabs; full ones on none */
     struct list dirty;                    /* with dirty free slabs, oldest first */
     size_t dirty_slabs;                   /* free ones that have been used */
+    _Atomic bool looks_dirty;             /* a hint that saves the lock: there are such */
     size_t super_count;
     size_t large_count;                /* live blocks over the bins' sizes */
     size_t large_bytes;                /* of their spans */

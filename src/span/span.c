@@ -10,11 +10,13 @@
 
 #include "os/system.h"
 #include "span/arena.h"
+#include "span/limits.h"
 #include "span/shard.h"
 
 static unsigned shard_count;
 
 void span_init(unsigned count) {
+    limits_init();
     shard_count = count;
     for (unsigned s = 0; s < count; s++)
         shard_init(&span_shards[s]);
@@ -42,6 +44,15 @@ static struct span *begin_span(struct span_shard *shard, struct super *super, un
 
 /* --- taking ---------------------------------------------------------------- */
 
+static size_t untouched_bytes(const struct super *super, uint32_t slabs) {
+    return bit_count(super->zero & slabs) * (size_t)SLAB_BYTES;
+}
+
+/* Free slabs are about to be used: the untouched ones count from now on. */
+static bool charge(const struct super *super, uint32_t slabs) {
+    return limits_charge(untouched_bytes(super, slabs));
+}
+
 static struct span *take_within(struct span_shard *shard, const struct span_request *request,
                                 bool *is_zero) {
     os_lock_acquire(&shard->lock);
@@ -51,9 +62,16 @@ static struct span *take_within(struct span_shard *shard, const struct span_requ
         struct super *fresh = arena_take(1, 1);
         if (fresh == NULL)
             return NULL;
+        place = (struct place){fresh, 0, (unsigned)request->slabs};
+        if (!charge(fresh, slab_mask(0, place.slabs))) {
+            arena_give(fresh, os_now_ms());
+            return NULL;
+        }
         os_lock_acquire(&shard->lock);
         shard_add(shard, fresh);
-        place = (struct place){fresh, 0, (unsigned)request->slabs};
+    } else if (!charge(place.super, slab_mask(place.first, place.slabs))) {
+        os_lock_release(&shard->lock);
+        return NULL;
     }
     struct super *super = place.super;
     uint32_t mask = slab_mask(place.first, place.slabs);
@@ -68,6 +86,24 @@ static struct span *take_within(struct span_shard *shard, const struct span_requ
 static size_t whole_supers(size_t slabs) { return slabs / SUPER_SLABS; }
 static unsigned last_slabs(size_t slabs) { return (unsigned)(slabs % SUPER_SLABS); }
 
+/* The slabs that a span of so many has in the i-th of its SuperSlabs. */
+static uint32_t run_mask(size_t slabs, size_t i) {
+    return slab_mask(0, (unsigned)hak_min(slabs - i * SUPER_SLABS, (size_t)SUPER_SLABS));
+}
+
+/* The SuperSlabs [from, to) of a run that begins at first and is to have so many slabs are
+ * the caller's, and become the run's; if they may not, they go back to the arena. */
+static bool charge_run(size_t first, size_t slabs, size_t from, size_t to) {
+    size_t bytes = 0;
+    for (size_t i = from; i < to; i++)
+        bytes += untouched_bytes(window_super(first + i), run_mask(slabs, i));
+    if (limits_charge(bytes))
+        return true;
+    for (size_t i = from; i < to; i++)
+        arena_give(window_super(first + i), os_now_ms());
+    return false;
+}
+
 static struct span *take_run(struct span_shard *shard, const struct span_request *request,
                              bool *is_zero) {
     size_t slabs = request->slabs;
@@ -76,17 +112,17 @@ static struct span *take_run(struct span_shard *shard, const struct span_request
     if (head == NULL)
         return NULL;
     size_t first = window_super_index(head->start);
-    struct super *last = window_super(first + count - 1);
+    if (!charge_run(first, slabs, 0, count))
+        return NULL;
     *is_zero = true;
     os_lock_acquire(&shard->lock);
     for (size_t i = 0; i < count; i++) {
         struct super *super = window_super(first + i);
-        bool partly = super == last && last_slabs(slabs) != 0;
-        uint32_t mask = partly ? slab_mask(0, last_slabs(slabs)) : ALL_SLABS;
+        uint32_t mask = run_mask(slabs, i);
         *is_zero &= (super->zero & mask) == mask;
         super->free &= ~mask;
         super->zero &= ~mask;
-        if (super == head || partly) {
+        if (super == head || super->free != 0) {
             shard_adopt(shard, super);
             shard_settle(shard, super, os_now_ms());
         }
@@ -98,6 +134,7 @@ static struct span *take_run(struct span_shard *shard, const struct span_request
 
 struct span *span_take(unsigned shard, const struct span_request *request, bool *is_zero) {
     struct span_shard *home = &span_shards[shard];
+    limits_expect(request->slabs * SLAB_BYTES);
     bool fits = request->slabs <= SUPER_SLABS && request->alignment <= SUPER_SLABS;
     struct span *span =
         fits ? take_within(home, request, is_zero) : take_run(home, request, is_zero);
@@ -213,7 +250,7 @@ struct span *span_of(const void *pointer) {
 static bool extend_within(struct span_shard *shard, struct super *super, unsigned from,
                           unsigned to) {
     uint32_t mask = slab_mask(from, to - from);
-    if ((super->free & mask) != mask)
+    if ((super->free & mask) != mask || !charge(super, mask))
         return false;
     shard_take(shard, super, mask);
     return true;
@@ -231,14 +268,18 @@ static bool extend_run(struct span_shard *shard, struct super *head, size_t from
     if ((last->free & rest) != rest)
         return false;
     size_t more = divide_up(to, SUPER_SLABS) - end;
-    if (more != 0 && !arena_take_at(first + end, more))
+    if (!charge(last, rest))
         return false;
+    if (more != 0 &&
+        !(arena_take_at(first + end, more) && charge_run(first, to, end, end + more))) {
+        limits_discharge(untouched_bytes(last, rest));
+        return false;
+    }
     if (rest != 0)
         shard_take(shard, last, rest);
     for (size_t i = end; i < end + more; i++) {
         struct super *super = window_super(first + i);
-        size_t high = hak_min(to - i * SUPER_SLABS, (size_t)SUPER_SLABS);
-        super->free &= ~slab_mask(0, (unsigned)high);
+        super->free &= ~run_mask(to, i);
         super->zero &= super->free;
         if (super->free != 0) {
             shard_adopt(shard, super);
@@ -257,6 +298,8 @@ static bool extend(struct span_shard *shard, struct span *span, size_t slabs) {
 }
 
 bool span_resize(struct span *span, size_t slabs) {
+    if (slabs > span->slabs)
+        limits_expect((slabs - span->slabs) * SLAB_BYTES);
     struct span_shard *shard = span_lock_home(span);
     hak_assert(shard != NULL && slabs != 0);
     bool done = true;

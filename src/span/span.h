@@ -48,6 +48,10 @@ bool span_decay(unsigned shard, uint64_t now_ms);
 /* The same of all shards. */
 bool span_decay_all(uint64_t now_ms);
 
+/* Purges what is free and dirty, that of a shard first, until the heap is below its soft
+ * limit; returns bytes. */
+size_t span_purge_excess(unsigned shard);
+
 /* Purges all that is free and dirty, whatever its age; returns bytes. */
 size_t span_purge_all(void);
 

@@ -51,6 +51,14 @@ def probe(options: str, name: str = "profile") -> tuple[str, list[str]]:
         ("arena_size=1T", "arena_size", str(MEBI * MEBI)),
         ("arena_size=65536K", "arena_size", str(64 * MEBI)),
         ("arena_size=67108864", "arena_size", str(64 * MEBI)),
+        ("", "soft_limit", "auto"),
+        ("", "hard_limit", "0"),
+        ("soft_limit=0", "soft_limit", "0"),
+        ("soft_limit=1M", "soft_limit", str(MEBI)),
+        ("soft_limit=3G,soft_limit=auto", "soft_limit", "auto"),
+        ("hard_limit=auto", "hard_limit", "auto"),
+        ("hard_limit=256M", "hard_limit", str(256 * MEBI)),
+        ("hard_limit=256M,hard_limit=0", "hard_limit", "0"),
         ("stats_file=/tmp/a\\,b,profile=lean", "stats_file", "/tmp/a,b"),
         ("stats_file=/tmp/a\\,b,profile=lean", "profile", "lean"),
     ],
@@ -81,6 +89,12 @@ def test_good_options_are_silent(options: str, name: str, value: str) -> None:
         ("arena_size=17179869184G", "arena_size", str(MEBI * MEBI), ["32M", "1T"]),
         ("arena_size=1", "arena_size", str(MEBI * MEBI), ["32M", "1T"]),
         ("arena_size", "arena_size", str(MEBI * MEBI), ["32M", "1T"]),
+        ("soft_limit=Auto", "soft_limit", "auto", ["1M", "0 for none", "auto"]),
+        ("soft_limit=1000", "soft_limit", "auto", ["1M", "0 for none", "auto"]),
+        ("hard_limit=90%", "hard_limit", "0", ["1M", "0 for none", "auto"]),
+        ("hard_limit=-1", "hard_limit", "0", ["1M", "0 for none", "auto"]),
+        ("hard_limit=", "hard_limit", "0", ["1M", "0 for none", "auto"]),
+        ("hard_limit=18446744073709551615", "hard_limit", "0", ["1M", "0 for none", "auto"]),
         ("verbose=3", "verbose", "0", ["0", "2"]),
         ("stats_file=", "stats_file", "", ["path"]),
     ],
@@ -143,7 +157,7 @@ def test_help_lists_all_and_goes_on() -> None:
     assert all(line.startswith("hakmem: ") for line in lines)
     text = "\n".join(lines)
     assert "profile=lean" in text
-    names = "profile stats stats_file arena_size decay_ms shards thp verbose"
+    names = "profile stats stats_file arena_size soft_limit hard_limit decay_ms shards thp verbose"
     for name in names.split():
         assert f"hakmem: {name}=" in text
     # The allowed values stand beside them.

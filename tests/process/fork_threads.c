@@ -3,12 +3,14 @@
  * resize, also blocks of the threads that did not survive, and to fork again.
  *
  * usage: fork_threads one|several|generations */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "hakmem/hakmem.h"
 #include "support.h"
 
 enum { WORKERS = 2, SLAB_WORKERS = 2, SHARED = 256 }; /* the second: one a shard */
@@ -63,7 +65,7 @@ static void *work_on_spans(void *argument) {
 static void take_and_give_large_classes(unsigned first) {
     char *volatile blocks[8];
     for (size_t j = 0; j < 8; j++)
-        CHECK((blocks[j] = malloc((first % 3 + 2) * 128 * KIB)) != NULL);
+        CHECK((blocks[j] = malloc(((size_t)first % 3 + 2) * 128 * KIB)) != NULL);
     for (size_t j = 0; j < 8; j++)
         free(blocks[j]);
 }
@@ -86,9 +88,34 @@ static void *work_on_huge_blocks(void *argument) {
     return NULL;
 }
 
+static void never_told(const struct hak_limit_event *event, void *context) {
+    (void)event;
+    (void)context;
+}
+
+/* And inside the lock of the call-backs. */
+static void add_and_remove_callback(void) {
+    typedef int change(hak_limit_function * function, void *context);
+    change *add = (change *)dlsym(RTLD_DEFAULT, "hak_limit_callback");
+    change *remove = (change *)dlsym(RTLD_DEFAULT, "hak_limit_callback_remove");
+    CHECK(add != NULL && remove != NULL);
+    for (unsigned i = 0; i < 1000; i++) {
+        add(never_told, NULL);
+        remove(never_told, NULL);
+    }
+}
+
+static void *work_on_callbacks(void *argument) {
+    (void)argument;
+    while (!atomic_load(&stop))
+        add_and_remove_callback();
+    return NULL;
+}
+
 static int live_as_child(unsigned seed, unsigned depth) {
     hang_guard();
     CHECK(traffic_run(seed, 200));
+    add_and_remove_callback();
     for (unsigned i = 0; i < 3; i++)
         take_and_give_large_classes(i);
     char *volatile large = malloc(3 * MIB), *volatile huge = malloc(GIB + MIB);
@@ -131,10 +158,11 @@ static void *fork_repeatedly(void *argument) {
 }
 
 static void run_beside_workers(unsigned forkers, unsigned forks_each) {
-    pthread_t workers[WORKERS], slabs[SLAB_WORKERS], spans, huge, threads[8];
+    pthread_t workers[WORKERS], slabs[SLAB_WORKERS], spans, huge, callbacks, threads[8];
     for (unsigned i = 0; i < SLAB_WORKERS; i++)
         CHECK(pthread_create(&slabs[i], NULL, work_on_slabs, NULL) == 0);
     CHECK(pthread_create(&spans, NULL, work_on_spans, NULL) == 0);
+    CHECK(pthread_create(&callbacks, NULL, work_on_callbacks, NULL) == 0);
     CHECK(pthread_create(&huge, NULL, work_on_huge_blocks, NULL) == 0);
     for (uintptr_t i = 0; i < WORKERS; i++)
         CHECK(pthread_create(&workers[i], NULL, work, (void *)(i + 1)) == 0);
@@ -150,6 +178,7 @@ static void run_beside_workers(unsigned forkers, unsigned forks_each) {
         CHECK(pthread_join(slabs[i], NULL) == 0);
     CHECK(pthread_join(spans, NULL) == 0);
     CHECK(pthread_join(huge, NULL) == 0);
+    CHECK(pthread_join(callbacks, NULL) == 0);
 }
 
 /* Fills this thread's cache with free blocks, then waits to be left behind. */

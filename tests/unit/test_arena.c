@@ -13,6 +13,7 @@
 #include "os/metadata.h"
 #include "os/system.h"
 #include "span/arena.h"
+#include "span/limits.h"
 #include "span/window.h"
 
 enum { GROW_SUPERS = 16 /* the frontier moves by at least so many */ };
@@ -55,6 +56,8 @@ static struct super *take(size_t count, size_t alignment) {
         struct super *part = window_super(window_super_index(super->start) + i);
         CHECK(part != NULL && part->committed && part->free == ALL_SLABS);
         part->start[0] = part->start[SUPER - 1] = 1;
+        /* As the span layer does when it hands them out. */
+        CHECK(limits_charge(bit_count(part->zero) * (size_t)SLAB_BYTES));
         part->zero = 0;
     }
     return super;

@@ -7,7 +7,9 @@
 
 #include "modes/exact.h"
 #include "modes/watch.h"
+#include "os/cgroup.h"
 #include "os/options.h"
+#include "span/limits.h"
 #include "threads.h"
 
 enum { SHARDS = 4, BLOCKS = 200 };
@@ -36,6 +38,31 @@ static void test_emptiest_shard(void **state) {
     for (unsigned i = 0; i < 3 * SHARDS; i++)
         thread_end(threads[i]);
     assert_int_equal(registry_count(), 0);
+}
+
+/* A cgroup allows the time of two processors: threads born from now on use two shards,
+ * unless the user has said how many there are to be. */
+static void test_processors_of_a_cgroup(void **state) {
+    (void)state;
+    const struct cgroup_limits cgroup = {.memory_bytes = CGROUP_UNLIMITED, .processors = 2};
+    struct thread *threads[2 * SHARDS];
+    cgroup_test_limits = &cgroup;
+    for (unsigned option = 0; option <= SHARDS; option += SHARDS) {
+        hak_options.shards = option;
+        limits_init();
+        limits_expect(20 * MIB);
+        unsigned used = 0;
+        for (unsigned i = 0; i < 2 * SHARDS; i++) {
+            threads[i] = registry_add();
+            used |= 1u << threads[i]->shard;
+        }
+        assert_int_equal(used, option == 0 ? 0x3 : 0xf);
+        for (unsigned i = 0; i < 2 * SHARDS; i++)
+            thread_end(threads[i]);
+    }
+    cgroup_test_limits = NULL;
+    hak_options.shards = SHARDS;
+    limits_init();
 }
 
 /* What an ended thread leaves, the next one takes over, all bins empty. */
@@ -252,6 +279,7 @@ static void test_exact(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_emptiest_shard),
+        cmocka_unit_test(test_processors_of_a_cgroup),
         cmocka_unit_test(test_structures_are_reused),
         cmocka_unit_test(test_released_structures_are_reused),
         cmocka_unit_test(test_no_memory_for_a_thread),
