@@ -10,11 +10,50 @@
 
 #include "os/system.h"
 
+/* All that the profiles differ in; docs/reference/options.md shows the same table. */
 static const struct hak_profile profiles[] = {
-    [PROFILE_SPEED] = {"speed", 128 * MIB, 256 * KIB, 8 * MIB, 64 * KIB, 512, 1000, 8 * MIB, 0},
-    [PROFILE_BALANCED] = {"balanced", 32 * MIB, 32 * KIB, 4 * MIB, 32 * KIB, 256, 100, 1 * MIB,
-                          400 * KIB},
-    [PROFILE_LEAN] = {"lean", 4 * MIB, 8 * KIB, 128 * KIB, 8 * KIB, 64, 0, 0, 0},
+    [PROFILE_SPEED] =
+        {
+            .name = "speed",
+            .cache_total_bytes = 128 * MIB,
+            .cache_thread_min_bytes = 256 * KIB,
+            .cache_thread_max_bytes = 8 * MIB,
+            .cache_class_bytes = 64 * KIB,
+            .cache_class_blocks = 512,
+            .warm_slabs = 4,
+            .warm_supers = 4,
+            .decay_ms = 1000,
+            .kept_bytes = 8 * MIB,
+            .trade_bytes_per_ms = 0,
+        },
+    [PROFILE_BALANCED] =
+        {
+            .name = "balanced",
+            .cache_total_bytes = 32 * MIB,
+            .cache_thread_min_bytes = 32 * KIB,
+            .cache_thread_max_bytes = 4 * MIB,
+            .cache_class_bytes = 32 * KIB,
+            .cache_class_blocks = 256,
+            .warm_slabs = 2,
+            .warm_supers = 1,
+            .decay_ms = 100,
+            .kept_bytes = 1 * MIB,
+            .trade_bytes_per_ms = 400 * KIB,
+        },
+    [PROFILE_LEAN] =
+        {
+            .name = "lean",
+            .cache_total_bytes = 4 * MIB,
+            .cache_thread_min_bytes = 8 * KIB,
+            .cache_thread_max_bytes = 128 * KIB,
+            .cache_class_bytes = 8 * KIB,
+            .cache_class_blocks = 64,
+            .warm_slabs = 0,
+            .warm_supers = 0,
+            .decay_ms = 0,
+            .kept_bytes = 0,
+            .trade_bytes_per_ms = 0,
+        },
 };
 
 #define DEFAULT_OPTIONS                                                                            \

@@ -17,6 +17,8 @@ struct hak_profile {
     size_t cache_thread_max_bytes;
     size_t cache_class_bytes;    /* one bin: as many blocks as fit, */
     unsigned cache_class_blocks; /* but not more than this */
+    unsigned warm_slabs;         /* of one empty slab that a busy class keeps: at most so long */
+    unsigned warm_supers;        /* free SuperSlabs that a shard keeps */
     uint64_t decay_ms;           /* free pages go back to the kernel after this time, */
     size_t kept_bytes;           /* but for so many, all shards together; */
     uint64_t trade_bytes_per_ms; /* or, while the heap grows, this many before it */

@@ -28,7 +28,6 @@
 #include "span/report.h"
 
 enum {
-    KEPT_EMPTY_SLABS = 2, /* the longest span kept empty */
     NO_WORD = SPAN_BITMAP_WORDS,
     FEW_BLOCKS = 2, /* of a slab that the first block fills, or nearly */
     BUSY_TURNS = 4, /* how often a class must have gone through a slab's blocks for that */
@@ -384,7 +383,7 @@ static void settle_given(struct pool *pool, struct span *span, struct list *reti
         return;
     bool is_last = atomic_load_explicit(&pool->partial_count, memory_order_relaxed) == 1;
     bool is_busy = pool->taken >= (uint64_t)span->capacity * BUSY_TURNS;
-    if (is_last && is_busy && span->slabs <= KEPT_EMPTY_SLABS)
+    if (is_last && is_busy && span->slabs <= options_profile()->warm_slabs)
         return;
     retire(pool, span, retired);
 }

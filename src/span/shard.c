@@ -3,7 +3,7 @@
  *   by_free[1] -> S -> S          fewest free slabs: filled first
  *   by_free[2] -> S
  *   ...
- *   by_free[32]                   at most one: the warm reserve
+ *   by_free[32]                   as many as the profile keeps warm
  *
  *   dirty -> S -> S               with free slabs that have been used, oldest first
  *
@@ -32,6 +32,7 @@ static void unlist(struct span_shard *shard, struct super *super) {
     if (free == 0)
         return;
     shard->dirty_slabs -= bit_count(super->free & ~super->zero);
+    shard->warm_count -= free == SUPER_SLABS;
     list_remove(&super->link);
     if (list_is_empty(&shard->by_free[free]))
         shard->occupied &= ~(UINT64_C(1) << free);
@@ -42,13 +43,14 @@ static void enlist(struct span_shard *shard, struct super *super) {
     if (free == 0)
         return;
     shard->dirty_slabs += bit_count(super->free & ~super->zero);
+    shard->warm_count += free == SUPER_SLABS;
     list_push_front(&shard->by_free[free], &super->link);
     shard->occupied |= UINT64_C(1) << free;
 }
 
 /* False: it has left for the arena. */
 static bool place(struct span_shard *shard, struct super *super, uint64_t now_ms) {
-    if (super->free == ALL_SLABS && !list_is_empty(&shard->by_free[SUPER_SLABS])) {
+    if (super->free == ALL_SLABS && shard->warm_count >= options_profile()->warm_supers) {
         list_remove(&super->dirty_link);
         shard->super_count--;
         arena_give(super, now_ms);

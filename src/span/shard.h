@@ -16,6 +16,7 @@ struct span_shard {
     size_t dirty_slabs;                   /* free ones that have been used */
     _Atomic bool looks_dirty;             /* a hint that saves the lock: there are such */
     size_t super_count;
+    unsigned warm_count;               /* on by_free[SUPER_SLABS] */
     size_t large_count;                /* live blocks over the bins' sizes */
     size_t large_bytes;                /* of their spans */
     uint64_t large_taken, large_given; /* since the start */
@@ -40,8 +41,8 @@ unsigned shard_find_run(uint32_t slabs, size_t count, size_t alignment);
 void shard_adopt(struct span_shard *shard, struct super *super);
 void shard_add(struct span_shard *shard, struct super *super);
 
-/* Puts a SuperSlab on the lists where it belongs. The first that is wholly free stays
- * with the shard, as its warm reserve; another leaves for the arena. */
+/* Puts a SuperSlab on the lists where it belongs. Of those that are wholly free as many
+ * stay with the shard as the profile keeps warm; another leaves for the arena. */
 void shard_settle(struct span_shard *shard, struct super *super, uint64_t now_ms);
 
 /* Slabs of a SuperSlab that are on the lists are free no more; or are free again. */
