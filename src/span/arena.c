@@ -92,12 +92,17 @@ static enum os_reserved grow_at(size_t index, size_t count) {
     return outcome;
 }
 
-/* Reserves more, so that a run of count exists: a whole range, or just what is
- * needed where address space is short. Steps over places that others hold. */
+/* Reserves more, so that a run of count exists: a whole range, with what an alignment
+ * skips, which other requests can use; or just what is needed where address space is
+ * short. Steps over places that others hold. */
 static bool grow(size_t count, size_t alignment) {
     size_t first_address = window_first_slab / SUPER_SLABS;
     size_t index = align_up(first_address + frontier, alignment) - first_address;
     size_t step = hak_max(alignment, (size_t)RANGE_SUPERS);
+    size_t whole = index - frontier + align_up(count, RANGE_SUPERS);
+    if (index != frontier && frontier + whole <= super_limit() &&
+        grow_at(frontier, whole) == OS_RESERVED)
+        return true;
     for (int try = 0; try < MAX_STEPS_OVER && index + count <= super_limit(); try++) {
         enum os_reserved outcome = grow_at(index, align_up(count, RANGE_SUPERS));
         if (outcome != OS_RESERVED)
@@ -282,9 +287,10 @@ void arena_purge(struct purge *purge) {
     struct super *super;
     while (purge->done_bytes < purge->most_bytes && (super = claim_oldest_dirty(purge)) != NULL) {
         if (move_out(super, ALL_SLABS)) {
-            limits_discharge(bit_count(~super->zero) * (size_t)SLAB_BYTES);
+            size_t bytes = bit_count(~super->zero) * (size_t)SLAB_BYTES;
+            limits_discharge(bytes);
             super->zero = ALL_SLABS;
-            purge->done_bytes += SUPER_BYTES;
+            purge->done_bytes += bytes;
         }
         os_lock_acquire(&arena_lock);
         atomic_store_explicit(&super->home, SUPER_IN_ARENA, memory_order_relaxed);
@@ -303,7 +309,10 @@ struct arena_stats arena_stats(void) {
         if (super != NULL && super->committed)
             stats.free_bytes += SUPER_BYTES;
     }
-    list_for_each(link, &dirty_list) stats.dirty_bytes += SUPER_BYTES;
+    list_for_each(link, &dirty_list) {
+        struct super *super = container_of(link, struct super, dirty_link);
+        stats.dirty_bytes += bit_count(~super->zero) * (size_t)SLAB_BYTES;
+    }
     os_lock_release(&arena_lock);
     return stats;
 }

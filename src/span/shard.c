@@ -48,12 +48,17 @@ static void enlist(struct span_shard *shard, struct super *super) {
     shard->occupied |= UINT64_C(1) << free;
 }
 
+/* A SuperSlab that is wholly free and not on by_free leaves for the arena. */
+static void leave(struct span_shard *shard, struct super *super, uint64_t now_ms) {
+    list_remove(&super->dirty_link);
+    shard->super_count--;
+    arena_give(super, now_ms);
+}
+
 /* False: it has left for the arena. */
 static bool place(struct span_shard *shard, struct super *super, uint64_t now_ms) {
     if (super->free == ALL_SLABS && shard->warm_count >= options_profile()->warm_supers) {
-        list_remove(&super->dirty_link);
-        shard->super_count--;
-        arena_give(super, now_ms);
+        leave(shard, super, now_ms);
         return false;
     }
     enlist(shard, super);
@@ -84,6 +89,21 @@ void shard_add(struct span_shard *shard, struct super *super) {
     shard_adopt(shard, super);
     enlist(shard, super);
     note_dirty(shard, super, os_now_ms());
+}
+
+void shard_release_warm(struct span_shard *shard, size_t first, size_t count) {
+    for (size_t i = first; i < first + count; i++) {
+        struct super *super = window_super(i);
+        bool is_ours =
+            super != NULL &&
+            /* Pairs with the release in adopt: the shard's number is that of its home. */
+            atomic_load_explicit(&super->home, memory_order_acquire) == SUPER_IN_SHARD &&
+            &span_shards[atomic_load_explicit(&super->shard, memory_order_relaxed)] == shard;
+        if (is_ours && super->free == ALL_SLABS) {
+            unlist(shard, super);
+            leave(shard, super, super->dirty_since_ms);
+        }
+    }
 }
 
 void shard_take(struct span_shard *shard, struct super *super, uint32_t slabs) {

@@ -91,17 +91,17 @@ static uint32_t run_mask(size_t slabs, size_t i) {
     return slab_mask(0, (unsigned)hak_min(slabs - i * SUPER_SLABS, (size_t)SUPER_SLABS));
 }
 
-/* The SuperSlabs [from, to) of a run that begins at first and is to have so many slabs are
- * the caller's, and become the run's; if they may not, they go back to the arena. */
-static bool charge_run(size_t first, size_t slabs, size_t from, size_t to) {
+/* Of the SuperSlabs [from, to) of a run that begins at first and is to have so many slabs. */
+static size_t untouched_run_bytes(size_t first, size_t slabs, size_t from, size_t to) {
     size_t bytes = 0;
     for (size_t i = from; i < to; i++)
         bytes += untouched_bytes(window_super(first + i), run_mask(slabs, i));
-    if (limits_charge(bytes))
-        return true;
-    for (size_t i = from; i < to; i++)
-        arena_give(window_super(first + i), os_now_ms());
-    return false;
+    return bytes;
+}
+
+static void give_supers(size_t first, size_t count) {
+    for (size_t i = first; i < first + count; i++)
+        arena_give(window_super(i), os_now_ms());
 }
 
 static struct span *take_run(struct span_shard *shard, const struct span_request *request,
@@ -112,8 +112,10 @@ static struct span *take_run(struct span_shard *shard, const struct span_request
     if (head == NULL)
         return NULL;
     size_t first = window_super_index(head->start);
-    if (!charge_run(first, slabs, 0, count))
+    if (!limits_charge(untouched_run_bytes(first, slabs, 0, count))) {
+        give_supers(first, count);
         return NULL;
+    }
     *is_zero = true;
     os_lock_acquire(&shard->lock);
     for (size_t i = 0; i < count; i++) {
@@ -256,30 +258,65 @@ static bool extend_within(struct span_shard *shard, struct super *super, unsigne
     return true;
 }
 
-/* Lengthens a run: the rest of its last SuperSlab must be free, and so must as
- * many SuperSlabs behind it in the arena as it needs. */
-static bool extend_run(struct span_shard *shard, struct super *head, size_t from, size_t to) {
+/* What a run grows into: some slabs of its last SuperSlab, then SuperSlabs behind it. */
+struct growth {
+    struct super *last;
+    uint32_t rest;
+    size_t first, count;
+};
+
+static struct growth growth_of(const struct super *head, size_t from, size_t to) {
     size_t first = window_super_index(head->start);
     size_t end = divide_up(from, SUPER_SLABS);
-    struct super *last = window_super(first + end - 1);
-    unsigned in_last = last_slabs(from);
     size_t within = hak_min(to, end * SUPER_SLABS);
-    uint32_t rest = in_last == 0 ? 0 : slab_mask(in_last, (unsigned)(within - from));
-    if ((last->free & rest) != rest)
+    bool is_whole = last_slabs(from) == 0;
+    return (struct growth){
+        .last = window_super(first + end - 1),
+        .rest = is_whole ? 0 : slab_mask(last_slabs(from), (unsigned)(within - from)),
+        .first = first + end,
+        .count = divide_up(to, SUPER_SLABS) - end,
+    };
+}
+
+/* The SuperSlabs of a growth, committed, from the arena: what the shard keeps warm of
+ * them goes there first. The lock is released meanwhile, for committing is a call into
+ * the kernel; the span is its owner's, and holds still. */
+static bool take_behind(struct span_shard *shard, const struct growth *growth) {
+    if (growth->count == 0)
+        return true;
+    shard_release_warm(shard, growth->first, growth->count);
+    os_lock_release(&shard->lock);
+    bool taken = arena_take_at(growth->first, growth->count);
+    os_lock_acquire(&shard->lock);
+    return taken;
+}
+
+static bool rest_is_free(const struct growth *growth) {
+    return (growth->last->free & growth->rest) == growth->rest;
+}
+
+static bool charge_growth(const struct growth *growth, size_t begin, size_t slabs) {
+    size_t from = growth->first - begin;
+    return limits_charge(untouched_bytes(growth->last, growth->rest) +
+                         untouched_run_bytes(begin, slabs, from, from + growth->count));
+}
+
+/* Lengthens a run: the rest of its last SuperSlab must be free, and so must as many
+ * SuperSlabs behind it as it needs. */
+static bool extend_run(struct span_shard *shard, struct super *head, size_t from, size_t to) {
+    struct growth growth = growth_of(head, from, to);
+    if (!rest_is_free(&growth) || !take_behind(shard, &growth))
         return false;
-    size_t more = divide_up(to, SUPER_SLABS) - end;
-    if (!charge(last, rest))
-        return false;
-    if (more != 0 &&
-        !(arena_take_at(first + end, more) && charge_run(first, to, end, end + more))) {
-        limits_discharge(untouched_bytes(last, rest));
+    size_t begin = window_super_index(head->start);
+    if (!rest_is_free(&growth) || !charge_growth(&growth, begin, to)) {
+        give_supers(growth.first, growth.count); /* another thread was quicker, or it is too much */
         return false;
     }
-    if (rest != 0)
-        shard_take(shard, last, rest);
-    for (size_t i = end; i < end + more; i++) {
-        struct super *super = window_super(first + i);
-        super->free &= ~run_mask(to, i);
+    if (growth.rest != 0)
+        shard_take(shard, growth.last, growth.rest);
+    for (size_t i = growth.first; i < growth.first + growth.count; i++) {
+        struct super *super = window_super(i);
+        super->free &= ~run_mask(to, i - begin);
         super->zero &= super->free;
         if (super->free != 0) {
             shard_adopt(shard, super);

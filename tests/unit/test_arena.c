@@ -70,6 +70,21 @@ static void give(struct super *first, size_t count) {
 
 /* --- the window ---------------------------------------------------------------------- */
 
+static bool first_refused;
+static int first_kind;
+static bool refuses_first(enum os_call kind) {
+    bool refused = (int)kind == first_kind && !first_refused;
+    first_refused |= refused;
+    return refused;
+}
+
+/* The next call of a kind is refused, not those after it. */
+static void refuse_first(int kind) {
+    first_refused = false;
+    first_kind = kind;
+    os_test_refuses = refuses_first;
+}
+
 static void check_window(size_t bytes) {
     CHECK(window_slab_count % SUPER_SLABS == 0);
     CHECK(window_slab_count * SLAB_BYTES <= bytes);
@@ -169,6 +184,33 @@ static void scene_alignment(void) {
         struct super *super = take(3, alignment);
         CHECK((uintptr_t)super->start % (alignment * SUPER) == 0);
     }
+}
+
+/* What an alignment skips serves other requests. */
+static void scene_skipped(void) {
+    open_window(4 * GIB);
+    struct super *aligned = NULL;
+    for (int try = 0; try < 2; try++) {
+        struct super *one = take(1, 1);
+        aligned = take(1, 512);
+        CHECK((uintptr_t)aligned->start % GIB == 0);
+        CHECK(aligned->start > one->start);
+    }
+    size_t reserved = arena_stats().reserved_bytes;
+    CHECK(take(300, 1)->start < aligned->start);
+    CHECK(arena_stats().reserved_bytes == reserved);
+}
+
+/* Where there is no room for what would be skipped, the block itself is to be had. */
+static void scene_skipped_refused(void) {
+    open_window(4 * GIB);
+    struct super *one = take(1, 1);
+    size_t reserved = arena_stats().reserved_bytes;
+    refuse_first(OS_CALL_RESERVE);
+    struct super *aligned = take(1, 512);
+    allow_all();
+    CHECK((uintptr_t)aligned->start % GIB == 0 && aligned->start > one->start);
+    CHECK(arena_stats().reserved_bytes <= reserved + GROW_SUPERS * SUPER);
 }
 
 static void scene_take_at(void) {
@@ -276,11 +318,20 @@ static void scene_purge(void) {
     CHECK(arena_stats().dirty_bytes == SUPER);
     CHECK(purged(UINT64_MAX, 0).done_bytes == 0);
     CHECK(run->zero == ALL_SLABS && run->start[0] == 0);
+    /* What counts is what was dirty. */
+    struct super *third = window_super(window_super_index(run->start) + 2);
+    third->zero = ALL_SLABS & ~slab_mask(4, 3);
+    arena_give(third, 1500);
+    CHECK(arena_stats().dirty_bytes == SUPER + (size_t)3 * SLAB_BYTES);
+    CHECK(purged(1500, SIZE_MAX).done_bytes == 0); /* the second is older on the list, but young */
+    CHECK(purged(2000, 1).done_bytes == SUPER);
+    CHECK(purged(2000, SIZE_MAX).done_bytes == (size_t)3 * SLAB_BYTES);
+    arena_give(window_super(window_super_index(run->start) + 3), 2000);
     refuse_kind(OS_CALL_PURGE);
     purge = purged(UINT64_MAX, SIZE_MAX);
     CHECK(purge.done_bytes == 0 && !purge.left_some);
     allow_all();
-    CHECK(window_super(window_super_index(run->start) + 1)->zero != ALL_SLABS);
+    CHECK(window_super(window_super_index(run->start) + 3)->zero != ALL_SLABS);
 }
 
 static void test_arena(void **state) {
@@ -288,6 +339,8 @@ static void test_arena(void **state) {
     run_scene(scene_best_fit);
     run_scene(scene_joins);
     run_scene(scene_alignment);
+    run_scene(scene_skipped);
+    run_scene(scene_skipped_refused);
     run_scene(scene_take_at);
     run_scene(scene_exhaustion);
     run_scene(scene_others_in_the_way);

@@ -153,6 +153,21 @@ static void test_run_shrinks_and_grows(void **state) {
     assert_null(span_of(begin));
 }
 
+/* What a run left behind may be what its shard keeps warm: that is no obstacle. */
+static void test_run_grows_over_the_warm(void **state) {
+    (void)state;
+    bool is_zero;
+    struct span *run = take_state(2, (size_t)2 * SUPER_SLABS, SPAN_LARGE, &is_zero);
+    char *begin = run->start;
+    assert_true(span_resize(run, SUPER_SLABS));
+    assert_int_equal(window_super(super_of(run) + 1)->home, SUPER_IN_SHARD);
+    size_t supers = span_stats().super_count;
+    assert_true(span_resize(run, (size_t)2 * SUPER_SLABS));
+    assert_int_equal(span_stats().super_count, supers - 1);
+    assert_ptr_equal(span_of(begin + SUPER), run);
+    assert_true(span_give_large(run, begin));
+}
+
 static size_t resident_bytes(void *begin, size_t bytes) {
     size_t page = os_page_size();
     size_t resident = 0;
@@ -327,6 +342,7 @@ int main(void) {
         cmocka_unit_test(test_shorter_of_used),
         cmocka_unit_test(test_run_leaves_its_rest),
         cmocka_unit_test(test_run_shrinks_and_grows),
+        cmocka_unit_test(test_run_grows_over_the_warm),
         cmocka_unit_test(test_purge),
         cmocka_unit_test(test_dirty_from_the_arena),
         cmocka_unit_test(test_growth_trades),
