@@ -17,9 +17,9 @@ enum { OUTPUT_BYTES = 1024 };
 /* --- JSON --------------------------------------------------------------------- */
 
 static const char *const call_names[OS_CALL_KINDS] = {
-    [OS_CALL_RESERVE] = "reserve", [OS_CALL_COMMIT] = "commit", [OS_CALL_MAP] = "map",
-    [OS_CALL_UNMAP] = "unmap",     [OS_CALL_REMAP] = "remap",   [OS_CALL_PURGE] = "purge",
-    [OS_CALL_ADVISE] = "advise",
+    [OS_CALL_RESERVE] = "reserve", [OS_CALL_COMMIT] = "commit",     [OS_CALL_MAP] = "map",
+    [OS_CALL_UNMAP] = "unmap",     [OS_CALL_REMAP] = "remap",       [OS_CALL_PURGE] = "purge",
+    [OS_CALL_ADVISE] = "advise",   [OS_CALL_POPULATE] = "populate",
 };
 
 static void json_calls(struct format_buffer *out) {

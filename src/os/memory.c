@@ -23,6 +23,9 @@
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4 /* Linux 5.7; older kernels refuse */
 #endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older kernels know no such advice */
+#endif
 
 enum { ANONYMOUS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
 
@@ -30,6 +33,7 @@ enum { ANONYMOUS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
 static size_t page_size_bytes;
 static enum os_thp thp_policy;
 
+static _Atomic bool lacks_populate; /* the kernel is too old for it */
 static _Atomic uint64_t calls[OS_CALL_KINDS];
 
 bool (*os_test_refuses)(enum os_call kind);
@@ -172,6 +176,27 @@ bool os_move_pages(void *from, void *to, size_t bytes) {
 
 bool os_purge(void *address, size_t bytes) {
     return advise(OS_CALL_PURGE, address, bytes, MADV_DONTNEED);
+}
+
+static void touch(volatile char *start, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += page_size_bytes)
+        start[at] = 0;
+}
+
+bool os_populate(void *address, size_t bytes) {
+    if (!call_begins(OS_CALL_POPULATE))
+        return false;
+    if (!atomic_load_explicit(&lacks_populate, memory_order_relaxed)) {
+        int saved_errno = errno;
+        bool done = madvise(address, bytes, MADV_POPULATE_WRITE) == 0;
+        bool is_unknown = !done && errno == EINVAL;
+        errno = saved_errno;
+        if (!is_unknown)
+            return done;
+        atomic_store_explicit(&lacks_populate, true, memory_order_relaxed);
+    }
+    touch(address, bytes);
+    return true;
 }
 
 size_t os_resident_pages(void *address, size_t bytes) {

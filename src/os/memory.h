@@ -48,6 +48,10 @@ bool os_move_pages(void *from, void *to, size_t bytes);
  * False when they could not be (locked memory): their contents stay. */
 bool os_purge(void *address, size_t bytes);
 
+/* Faults pages in, by one call where the kernel has one (Linux 5.14), else by touching
+ * each. They are zero and the caller's alone. False: refused, and they come one by one. */
+bool os_populate(void *address, size_t bytes);
+
 /* How many of the first OS_RESIDENT_MAX_PAGES pages are in memory; 0 if the kernel
  * does not tell. */
 enum { OS_RESIDENT_MAX_PAGES = 1024 };
@@ -62,6 +66,7 @@ enum os_call {
     OS_CALL_REMAP,
     OS_CALL_PURGE,
     OS_CALL_ADVISE,
+    OS_CALL_POPULATE,
     OS_CALL_KINDS,
 };
 uint64_t os_call_count(enum os_call kind);

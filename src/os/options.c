@@ -21,10 +21,11 @@ static const struct hak_profile profiles[] = {
             .cache_class_bytes = 64 * KIB,
             .cache_class_blocks = 512,
             .warm_slabs = 4,
-            .warm_supers = 4,
+            .warm_supers = 1,
             .decay_ms = 1000,
             .kept_bytes = 8 * MIB,
             .trade_bytes_per_ms = 0,
+            .populate_max_bytes = 1 * MIB,
         },
     [PROFILE_BALANCED] =
         {
@@ -39,6 +40,7 @@ static const struct hak_profile profiles[] = {
             .decay_ms = 100,
             .kept_bytes = 1 * MIB,
             .trade_bytes_per_ms = 400 * KIB,
+            .populate_max_bytes = 64 * KIB,
         },
     [PROFILE_LEAN] =
         {
@@ -53,6 +55,7 @@ static const struct hak_profile profiles[] = {
             .decay_ms = 0,
             .kept_bytes = 0,
             .trade_bytes_per_ms = 0,
+            .populate_max_bytes = 0,
         },
 };
 

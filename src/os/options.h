@@ -22,6 +22,7 @@ struct hak_profile {
     uint64_t decay_ms;           /* free pages go back to the kernel after this time, */
     size_t kept_bytes;           /* but for so many, all shards together; */
     uint64_t trade_bytes_per_ms; /* or, while the heap grows, this many before it */
+    size_t populate_max_bytes;   /* of a fresh slab faulted in by one call; 0: none */
 };
 
 enum stats_mode { STATS_OFF, STATS_EXIT, STATS_EXIT_JSON, STATS_EXACT, STATS_EXACT_JSON };

@@ -182,6 +182,8 @@ static bool add_span(unsigned shard, unsigned class, unsigned *fresh) {
     span->fill_rank = FILL_UNLISTED;
     list_init(&span->link);
     mark_all_free(span);
+    if (is_zero)
+        populate_fresh(&pools[shard][class], class, span);
     struct pool *pool = lock_pool(shard, class);
     atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
     atomic_store_explicit(&span->class, (uint8_t) class, memory_order_release);
@@ -369,6 +371,7 @@ _Noreturn static void report_block(unsigned class, const void *block, const char
 /* A wholly free span stops being a slab of this class; moves to retired. */
 static void retire(struct pool *pool, struct span *span, struct list *retired) {
     unlist(pool, span);
+    populate_learn(pool, span);
     change_count(&pool->slab_count, -span->slabs);
     atomic_store_explicit(&span->class, 0, memory_order_relaxed);
     write_entries(span, 0);

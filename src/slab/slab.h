@@ -20,6 +20,7 @@ struct pool {
     _Atomic uint32_t partial_count;  /* slabs on the lists; read without the lock as a hint */
     struct list partial[FILL_RANKS]; /* slabs with free blocks */
     _Atomic uint32_t slab_count;     /* read without the lock as a hint */
+    _Atomic uint32_t step_bytes;     /* of the next slab to be faulted in (populate.c) */
     uint64_t taken, given;           /* blocks since the start */
 };
 /* pools[shard][class]: as many rows as there are shards, had at the start. */
@@ -51,6 +52,14 @@ void slab_reclaim(unsigned class, void **blocks, unsigned count);
 
 /* Gives wholly free slabs back to their SuperSlabs. */
 void slab_trim(void);
+
+/* --- populate.c: the slab layer's own --- */
+
+/* A fresh span, untouched and not yet the pool's, may have pages faulted in. */
+void populate_fresh(struct pool *pool, unsigned class, const struct span *span);
+
+/* The pool gives a span back: was it worth it? The pool's lock is held. */
+void populate_learn(struct pool *pool, const struct span *span);
 
 struct class_stats {
     uint64_t taken, given;

@@ -99,6 +99,43 @@ static void test_purge_of_locked_memory(void **state) {
     os_unmap(start, page);
 }
 
+/* A kernel before Linux 5.14 knows no MADV_POPULATE_WRITE. In front of the C library's. */
+static bool is_old_kernel;
+int madvise(void *start, size_t bytes, int advice) {
+    enum { POPULATE_WRITE = 23 };
+    if (is_old_kernel && advice == POPULATE_WRITE) {
+        errno = EINVAL;
+        return -1;
+    }
+    return (int)syscall(SYS_madvise, start, bytes, advice);
+}
+
+static void assert_populates(void) {
+    unsigned char *start = os_map_aligned(PAGES * page, 1);
+    errno = 55;
+    assert_true(os_populate(start + page, 8 * page));
+    assert_int_equal(errno, 55);
+    assert_int_equal(resident_pages(start + page, 8), 8);
+    assert_int_equal(resident_pages(start, PAGES), 8);
+    assert_zero(start, PAGES * page);
+    os_unmap(start, PAGES * page);
+}
+
+static void test_populate(void **state) {
+    (void)state;
+    assert_populates();
+    unsigned char *start = os_map_aligned(page, 1);
+    refuse_kind(OS_CALL_POPULATE);
+    assert_false(os_populate(start, page));
+    allow_all();
+    os_unmap(start, page);
+    /* No memory there: an error, and nothing is touched. */
+    assert_false(os_populate(start, page));
+    is_old_kernel = true;
+    assert_populates();
+    is_old_kernel = false;
+}
+
 static void test_tables(void **state) {
     (void)state;
     unsigned char *table = os_map_table(PAGES * page);
@@ -257,6 +294,7 @@ int main(void) {
         cmocka_unit_test(test_reserve_commit_purge),
         cmocka_unit_test(test_reserve_at),
         cmocka_unit_test(test_purge_of_locked_memory),
+        cmocka_unit_test(test_populate),
         cmocka_unit_test(test_tables),
         cmocka_unit_test(test_alignments),
         cmocka_unit_test(test_remap),

@@ -1,0 +1,154 @@
+/* How much of a fresh slab is faulted in: nothing at first, more with each that a class
+ * uses up, bounded by what it has and by the profile. */
+#include "support.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "os/memory.h"
+#include "os/options.h"
+#include "slab/slab.h"
+
+enum { SPAN_SLABS = 16, MANY = 1 << 20, CLASS = 3 };
+
+static int start(void **state) {
+    (void)state;
+    start_layers("shards=2,profile=speed", 256 * MIB);
+    return 0;
+}
+
+static size_t resident_bytes(void *begin, size_t bytes) {
+    size_t page = os_page_size();
+    unsigned char map[SPAN_SLABS * SLAB_BYTES / 4096];
+    assert_int_equal(mincore(begin, bytes, map), 0);
+    size_t resident = 0;
+    for (size_t i = 0; i < bytes / page; i++)
+        resident += (map[i] & 1) * page;
+    return resident;
+}
+
+/* What a pool has faulted in of a fresh span that it is given. */
+static size_t populated(struct pool *pool, unsigned class) {
+    struct span span = {.slabs = SPAN_SLABS, .capacity = 100};
+    span.start = os_map_aligned(span_bytes(&span), SLAB_BYTES);
+    assert_non_null(span.start);
+    populate_fresh(pool, class, &span);
+    size_t bytes = resident_bytes(span.start, span_bytes(&span));
+    for (size_t i = 0; i < span_bytes(&span); i++)
+        assert_int_equal(span.start[i], 0);
+    os_unmap(span.start, span_bytes(&span));
+    return bytes;
+}
+
+/* In multiples of pages, and none instead of one: by a fault it comes cheaper. */
+static size_t whole_pages(size_t bytes) {
+    bytes = align_down(bytes, os_page_size());
+    return bytes > os_page_size() ? bytes : 0;
+}
+
+/* Twice as much each time, up to the profile's most. */
+static void test_steps_double(void **state) {
+    (void)state;
+    struct pool pool = {.slab_count = MANY};
+    assert_int_equal(populated(&pool, CLASS), 0);
+    size_t most = options_profile()->populate_max_bytes;
+    for (size_t step = 16 * KIB; step < most; step *= 2)
+        assert_int_equal(populated(&pool, CLASS), whole_pages(step));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(populated(&pool, CLASS), whole_pages(most));
+}
+
+/* A sixteenth of what the class has: a small program pays for no class. */
+static void test_share_of_the_class(void **state) {
+    (void)state;
+    struct pool pool = {.step_bytes = 1 * MIB};
+    assert_int_equal(populated(&pool, CLASS), 0);
+    for (unsigned slabs = 1; slabs <= 64; slabs *= 2) {
+        pool.slab_count = slabs;
+        assert_int_equal(populated(&pool, CLASS), whole_pages((size_t)slabs * SLAB_BYTES / 16));
+    }
+}
+
+/* Of a block of many pages nobody knows how much is used. */
+static void test_no_long_blocks(void **state) {
+    (void)state;
+    struct pool pool = {.slab_count = MANY, .step_bytes = 1 * MIB};
+    assert_int_equal(populated(&pool, class_of(32 * KIB)), 1 * MIB);
+    assert_int_equal(populated(&pool, class_of(40 * KIB)), 0);
+}
+
+static void test_lean_never(void **state) {
+    (void)state;
+    options_parse("profile=lean");
+    struct pool pool = {.slab_count = MANY};
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(populated(&pool, CLASS), 0);
+    options_parse("profile=speed");
+}
+
+/* A span given back that was hardly used: from the start again. */
+static void test_learns_from_waste(void **state) {
+    (void)state;
+    struct pool pool = {.slab_count = MANY, .step_bytes = 256 * KIB};
+    struct span span = {.capacity = 100, .touched = 50};
+    populate_learn(&pool, &span);
+    assert_int_equal(populated(&pool, CLASS), 256 * KIB);
+    span.touched = 49;
+    populate_learn(&pool, &span);
+    assert_int_equal(populated(&pool, CLASS), 0);
+    assert_int_equal(populated(&pool, CLASS), whole_pages(16 * KIB));
+}
+
+/* Through slab_take: a growing class pays a call a slab from some slabs on, gives
+ * back what it has taken, and grows again through pages that are there, without. */
+static void test_a_growing_class(void **state) {
+    (void)state;
+    enum { BLOCK_BYTES = 4096, BLOCKS = 4096 };
+    static void *blocks[BLOCKS];
+    unsigned class = class_of(BLOCK_BYTES);
+    uint64_t before = os_call_count(OS_CALL_POPULATE);
+    for (int i = 0; i < 16; i++)
+        assert_int_equal(slab_take(0, class, &blocks[i], 1, NULL), 1);
+    assert_int_equal(os_call_count(OS_CALL_POPULATE), before);
+    for (int i = 16; i < BLOCKS; i++)
+        assert_int_equal(slab_take(0, class, &blocks[i], 1, NULL), 1);
+    uint64_t calls = os_call_count(OS_CALL_POPULATE) - before;
+    size_t spans = BLOCKS / size_classes[class].capacity;
+    assert_true(calls <= spans);
+    assert_true(calls >= spans / 2 || os_page_size() > 16 * KIB);
+    for (int i = 0; i < BLOCKS; i++) {
+        assert_int_equal(*(char *)blocks[i], 0);
+        memset(blocks[i], 1, BLOCK_BYTES);
+    }
+    slab_give(class, blocks, BLOCKS);
+    before = os_call_count(OS_CALL_POPULATE);
+    for (int i = 0; i < BLOCKS; i++)
+        assert_int_equal(slab_take(0, class, &blocks[i], 1, NULL), 1);
+    assert_true(os_call_count(OS_CALL_POPULATE) - before <= 2);
+    slab_give(class, blocks, BLOCKS);
+}
+
+/* The kernel may refuse: the slab serves all the same. */
+static void test_refused(void **state) {
+    (void)state;
+    enum { BLOCKS = 2000 };
+    static void *blocks[BLOCKS];
+    unsigned class = class_of(2048);
+    refuse_kind(OS_CALL_POPULATE);
+    for (int i = 0; i < BLOCKS; i++) {
+        assert_int_equal(slab_take(1, class, &blocks[i], 1, NULL), 1);
+        memset(blocks[i], 1, class_size(class));
+    }
+    allow_all();
+    slab_give(class, blocks, BLOCKS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_steps_double),      cmocka_unit_test(test_share_of_the_class),
+        cmocka_unit_test(test_no_long_blocks),    cmocka_unit_test(test_lean_never),
+        cmocka_unit_test(test_learns_from_waste), cmocka_unit_test(test_a_growing_class),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}
