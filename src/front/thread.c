@@ -79,7 +79,7 @@ bool front_sees_threads_end(void) { return atomic_load_explicit(&has_key, memory
 static bool start_locked(void) {
     os_memory_init();
     options_load();
-    os_memory_use_thp(hak_options.thp);
+    os_memory_use_thp(options_profile()->thp);
     unsigned shards = hak_options.shards != 0 ? (unsigned)hak_options.shards
                                               : hak_min(os_processor_count(), (unsigned)MAX_SHARDS);
     if (!slab_init(shards) || !window_init(hak_options.arena_size, os_random_seed()))

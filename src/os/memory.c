@@ -31,7 +31,7 @@ enum { ANONYMOUS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
 
 /* Both are written at the start, under the lock of front/thread.c. */
 static size_t page_size_bytes;
-static enum os_thp thp_policy;
+static bool refuses_huge_pages;
 
 static _Atomic bool lacks_populate; /* the kernel is too old for it */
 static _Atomic uint64_t calls[OS_CALL_KINDS];
@@ -40,7 +40,7 @@ bool (*os_test_refuses)(enum os_call kind);
 
 void os_memory_init(void) { page_size_bytes = getauxval(AT_PAGESZ); }
 
-void os_memory_use_thp(enum os_thp thp) { thp_policy = thp; }
+void os_memory_use_thp(enum os_thp thp) { refuses_huge_pages = thp == OS_THP_NEVER; }
 
 size_t os_page_size(void) { return page_size_bytes; }
 
@@ -98,15 +98,21 @@ enum os_reserved os_reserve_at(void *address, size_t bytes) {
     return OS_RESERVED;
 }
 
+/* Every mapping that may be written: all alike, so that neighbours join. */
+static void *map_memory(enum os_call kind, void *address, size_t bytes, int flags) {
+    void *start =
+        map(kind, address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags);
+    if (start != NULL && refuses_huge_pages)
+        advise(OS_CALL_ADVISE, start, bytes, MADV_NOHUGEPAGE);
+    return start;
+}
+
 bool os_commit(void *address, size_t bytes) {
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-    if (map(OS_CALL_COMMIT, address, bytes, PROT_READ | PROT_WRITE, flags) == NULL)
-        return false;
-    if (thp_policy == OS_THP_ALWAYS)
-        advise(OS_CALL_ADVISE, address, bytes, MADV_HUGEPAGE);
-    else if (thp_policy == OS_THP_NEVER)
-        advise(OS_CALL_ADVISE, address, bytes, MADV_NOHUGEPAGE);
-    return true;
+    return map_memory(OS_CALL_COMMIT, address, bytes, MAP_FIXED) != NULL;
+}
+
+void os_ask_huge_pages(void *address, size_t bytes) {
+    advise(OS_CALL_ADVISE, address, bytes, MADV_HUGEPAGE);
 }
 
 void *os_map_table(size_t bytes) { return map(OS_CALL_MAP, NULL, bytes, PROT_READ, ANONYMOUS); }
@@ -124,7 +130,7 @@ bool os_table_make_writable(void *address, size_t bytes) {
  * not count as memory where the kernel promises no more than it has. */
 void *os_map_aligned(size_t bytes, size_t alignment) {
     if (alignment <= page_size_bytes)
-        return map(OS_CALL_MAP, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+        return map_memory(OS_CALL_MAP, NULL, bytes, 0);
     size_t slack = alignment - page_size_bytes;
     if (bytes > PTRDIFF_MAX - slack)
         return NULL;

@@ -9,9 +9,10 @@
 
 #include "base/base.h"
 
+/* Huge pages: as the kernel is set, asked for, refused. */
 enum os_thp { OS_THP_DEFAULT, OS_THP_ALWAYS, OS_THP_NEVER };
 
-/* Before all else here; then, when options are known, the policy for huge pages. */
+/* Before all else here; then, when options are known, whether huge pages are refused. */
 void os_memory_init(void);
 void os_memory_use_thp(enum os_thp thp);
 
@@ -26,6 +27,9 @@ enum os_reserved os_reserve_at(void *address, size_t bytes);
 
 /* Memory for reserved space: readable, writable, zero. */
 bool os_commit(void *address, size_t bytes);
+
+/* Asks for huge pages in committed memory, until it is committed anew. */
+void os_ask_huge_pages(void *address, size_t bytes);
 
 /* A table that reads as zero everywhere and costs nothing until a part of it
  * is made writable. */

@@ -26,6 +26,8 @@ static const struct hak_profile profiles[] = {
             .kept_bytes = 8 * MIB,
             .trade_bytes_per_ms = 0,
             .populate_max_bytes = 1 * MIB,
+            .thp = OS_THP_ALWAYS,
+            .thp_from_bytes = 32 * MIB,
         },
     [PROFILE_BALANCED] =
         {
@@ -41,6 +43,8 @@ static const struct hak_profile profiles[] = {
             .kept_bytes = 1 * MIB,
             .trade_bytes_per_ms = 400 * KIB,
             .populate_max_bytes = 64 * KIB,
+            .thp = OS_THP_DEFAULT,
+            .thp_from_bytes = 0,
         },
     [PROFILE_LEAN] =
         {
@@ -56,6 +60,8 @@ static const struct hak_profile profiles[] = {
             .kept_bytes = 0,
             .trade_bytes_per_ms = 0,
             .populate_max_bytes = 0,
+            .thp = OS_THP_NEVER,
+            .thp_from_bytes = 0,
         },
 };
 
@@ -289,6 +295,10 @@ static void settle_profile(void) {
     profile_in_force = profiles[hak_options.profile];
     if (hak_options.decay_ms != OPTION_FROM_PROFILE)
         profile_in_force.decay_ms = hak_options.decay_ms;
+    if (hak_options.thp != OS_THP_DEFAULT) {
+        profile_in_force.thp = hak_options.thp;
+        profile_in_force.thp_from_bytes = 0;
+    }
 }
 
 void options_parse(const char *text) {

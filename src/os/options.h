@@ -23,6 +23,8 @@ struct hak_profile {
     size_t kept_bytes;           /* but for so many, all shards together; */
     uint64_t trade_bytes_per_ms; /* or, while the heap grows, this many before it */
     size_t populate_max_bytes;   /* of a fresh slab faulted in by one call; 0: none */
+    enum os_thp thp;
+    size_t thp_from_bytes; /* huge pages are asked for once the heap is so large */
 };
 
 enum stats_mode { STATS_OFF, STATS_EXIT, STATS_EXIT_JSON, STATS_EXACT, STATS_EXACT_JSON };

@@ -11,8 +11,10 @@
  * on SuperSlabs that have been taken off the free set for the purpose. */
 #include "span/arena.h"
 
+#include "os/huge_pages.h"
 #include "os/memory.h"
 #include "os/metadata.h"
+#include "os/options.h"
 #include "span/limits.h"
 #include "span/move.h"
 
@@ -173,6 +175,40 @@ static void unclaim(size_t index, size_t count) {
     os_lock_release(&arena_lock);
 }
 
+/* The largest page to ask for in a SuperSlab that is committed now; 0: nothing is asked.
+ * What the kernel gives is looked up once, when the heap is large enough. */
+static uint32_t huge_page_bytes_for(size_t heap_bytes) {
+    enum { UNKNOWN = 1 };
+    static _Atomic uint32_t known = UNKNOWN;
+    const struct hak_profile *profile = options_profile();
+    if (profile->thp != OS_THP_ALWAYS || heap_bytes <= profile->thp_from_bytes)
+        return 0;
+    uint32_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
+    if (bytes == UNKNOWN) {
+        bytes = (uint32_t)os_huge_page_bytes(SUPER_BYTES);
+        atomic_store_explicit(&known, bytes, memory_order_relaxed);
+    }
+    return bytes;
+}
+
+/* SuperSlabs [first, end) have memory now. */
+static void note_committed(size_t first, size_t end) {
+    os_lock_acquire(&arena_lock);
+    committed_count += end - first;
+    size_t heap_bytes = committed_count * SUPER_BYTES;
+    os_lock_release(&arena_lock);
+    uint32_t huge_page_bytes = huge_page_bytes_for(heap_bytes);
+    if (huge_page_bytes != 0)
+        os_ask_huge_pages(window_super_address(first), (end - first) * SUPER_BYTES);
+    for (size_t i = first; i < end; i++) {
+        struct super *super = window_super(i);
+        super->committed = true;
+        super->zero = ALL_SLABS;
+        super->wants_huge = huge_page_bytes != 0;
+        super->goes_whole = huge_page_bytes > SLAB_BYTES;
+    }
+}
+
 /* Commits those of a claimed run that are not, a call for each run of them. */
 static bool commit(size_t index, size_t count) {
     size_t end = index + count;
@@ -186,13 +222,8 @@ static bool commit(size_t index, size_t count) {
         }
         if (!os_commit(window_super_address(at), (stop - at) * SUPER_BYTES))
             return false;
-        os_lock_acquire(&arena_lock);
-        committed_count += stop - at;
-        os_lock_release(&arena_lock);
-        for (; at < stop; at++) {
-            window_super(at)->committed = true;
-            window_super(at)->zero = ALL_SLABS;
-        }
+        note_committed(at, stop);
+        at = stop;
     }
     return true;
 }

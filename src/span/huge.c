@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "os/memory.h"
+#include "os/options.h"
 #include "span/large.h"
 #include "span/limits.h"
 
@@ -80,14 +81,17 @@ void *huge_take(size_t bytes, size_t alignment) {
     if (bytes > PTRDIFF_MAX - page)
         return NULL;
     bytes = align_up(bytes, page);
+    bool asks = options_profile()->thp == OS_THP_ALWAYS;
     limits_expect(bytes);
     if (!limits_charge(bytes))
         return NULL;
-    char *start = os_map_aligned(bytes, alignment);
+    char *start = os_map_aligned(bytes, asks ? hak_max(alignment, (size_t)SUPER_BYTES) : alignment);
     if (start == NULL) {
         limits_discharge(bytes);
         return NULL;
     }
+    if (asks)
+        os_ask_huge_pages(start, bytes);
     os_lock_acquire(&huge_lock);
     bool fits = make_room();
     if (fits) {

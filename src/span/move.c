@@ -88,13 +88,27 @@ static bool is_warm(void *start, size_t bytes) {
     return os_resident_pages(start, bytes) >= pages / 2;
 }
 
+/* A fresh mapping lies under [start, start + bytes): it is to be like its neighbours. */
+static void ask_again(char *start, size_t bytes) {
+    char *end = start + bytes;
+    while (start < end) {
+        size_t index = window_super_index(start);
+        char *stop = hak_min(window_super_address(index + 1), end);
+        if (window_super(index)->wants_huge)
+            os_ask_huge_pages(start, (size_t)(stop - start));
+        start = stop;
+    }
+}
+
 bool move_pages(void *from, void *to, size_t bytes) {
     size_t page = os_page_size();
+    size_t whole_bytes = align_up(bytes, page);
     bool possible = bytes >= MOVE_MIN_BYTES && window_contains(from) && window_contains(to) &&
                     is_aligned((uintptr_t)from | (uintptr_t)to, page);
     if (!possible || !has_room(bytes) || is_warm(to, bytes) ||
-        !os_move_pages(from, to, align_up(bytes, page)))
+        !os_move_pages(from, to, whole_bytes))
         return false;
+    ask_again(from, whole_bytes);
     mark(to, bytes);
     return true;
 }
@@ -109,6 +123,7 @@ bool move_out(struct super *super, uint32_t slabs) {
         size_t bytes = (size_t)count * SLAB_BYTES;
         uint32_t moved = atomic_load_explicit(&super->moved, memory_order_relaxed);
         if ((moved & run) != 0 && os_commit(start, bytes)) {
+            ask_again(start, bytes);
             unmark(super, first, count);
         } else {
             all_zero &= os_purge(start, bytes);

@@ -28,8 +28,11 @@ enum { KEPT_SHARE = 64 };   /* of the heap, dirty and free, may stay so for ever
 enum { STEADY_SLABS = 2 };  /* taken at once by a heap that does not grow */
 enum { ALLOWANCE_MS = 20 }; /* an allowance not used adds up over this long */
 
-/* The lowest slabs of a set, as many as hold bytes. */
-static uint32_t lowest_slabs(uint32_t slabs, size_t bytes) {
+/* The lowest slabs that may be purged, as many as hold bytes; all, where not one by one. */
+static uint32_t lowest_slabs(const struct super *super, size_t bytes) {
+    uint32_t slabs = super_purgeable(super);
+    if (slabs == ALL_SLABS)
+        return slabs;
     uint32_t lowest = 0;
     for (size_t held = 0; slabs != 0 && held < bytes; held += SLAB_BYTES) {
         lowest |= slabs & -slabs;
@@ -52,7 +55,7 @@ static struct super *claim(struct span_shard *shard, struct purge *purge, uint32
         } else {
             size_t over = (shard->dirty_slabs - purge->kept_slabs) * SLAB_BYTES;
             size_t bytes = hak_min(purge->most_bytes - purge->done_bytes, over);
-            *slabs = lowest_slabs(super->free & ~super->zero, bytes);
+            *slabs = lowest_slabs(super, bytes);
             shard_take(shard, super, *slabs);
         }
     } else if (list_is_empty(&shard->dirty)) {
@@ -127,6 +130,11 @@ bool span_decay_all(uint64_t now_ms) {
 size_t span_purge_all(void) {
     struct purge purge = {.before_ms = UINT64_MAX, .most_bytes = SIZE_MAX};
     os_lock_acquire(&purge_lock);
+    for (unsigned s = 0; s < span_shard_count(); s++) {
+        os_lock_acquire(&span_shards[s].lock);
+        shard_break_up(&span_shards[s]);
+        os_lock_release(&span_shards[s].lock);
+    }
     purge_all(&purge);
     os_lock_release(&purge_lock);
     return purge.done_bytes;

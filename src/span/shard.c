@@ -66,7 +66,7 @@ static bool place(struct span_shard *shard, struct super *super, uint64_t now_ms
 }
 
 static void note_dirty(struct span_shard *shard, struct super *super, uint64_t now_ms) {
-    if (super->free != super->zero && list_is_empty(&super->dirty_link)) {
+    if (super_purgeable(super) != 0 && list_is_empty(&super->dirty_link)) {
         super->dirty_since_ms = now_ms;
         list_push_back(&shard->dirty, &super->dirty_link);
         atomic_store_explicit(&shard->looks_dirty, true, memory_order_relaxed);
@@ -110,7 +110,7 @@ void shard_take(struct span_shard *shard, struct super *super, uint32_t slabs) {
     unlist(shard, super);
     super->free &= ~slabs;
     super->zero &= ~slabs;
-    if (super->free == super->zero)
+    if (super_purgeable(super) == 0)
         list_remove(&super->dirty_link);
     enlist(shard, super);
 }
@@ -131,6 +131,16 @@ void shard_give_purged(struct span_shard *shard, struct super *super, uint32_t s
     } else {
         list_remove(&super->dirty_link); /* locked memory: not tried again at once */
         place(shard, super, os_now_ms());
+    }
+}
+
+void shard_break_up(struct span_shard *shard) {
+    for (unsigned f = 1; f <= SUPER_SLABS; f++) {
+        list_for_each(link, &shard->by_free[f]) {
+            struct super *super = container_of(link, struct super, link);
+            super->goes_whole = false;
+            note_dirty(shard, super, os_now_ms());
+        }
     }
 }
 

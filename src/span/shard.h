@@ -56,6 +56,10 @@ void shard_give(struct span_shard *shard, struct super *super, uint32_t slabs);
 /* Taken slabs are free again after an attempt to purge them. */
 void shard_give_purged(struct span_shard *shard, struct super *super, uint32_t slabs, bool is_zero);
 
+/* Every byte counts now: SuperSlabs with free slabs go back to the kernel by slabs, huge
+ * pages or not. */
+void shard_break_up(struct span_shard *shard);
+
 /* --- purge.c; the lock is not held --- */
 
 /* The shard has grown by pages never touched: dirty ones go for them. */

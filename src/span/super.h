@@ -65,6 +65,8 @@ struct super {
     _Atomic uint16_t shard;
     _Atomic uint8_t home; /* enum super_home */
     bool committed;
+    bool wants_huge;        /* huge pages have been asked for */
+    bool goes_whole;        /* and it goes back to the kernel as a whole, not by slabs */
     _Atomic uint32_t heads; /* read without a lock by span_of */
     uint32_t free;
     uint32_t zero;
@@ -86,6 +88,16 @@ struct super {
 
 hak_inline uint32_t slab_mask(unsigned first, unsigned count) {
     return (uint32_t)bits_range(first, count);
+}
+
+/* What may go back to the kernel: free slabs that are not zero. Of huge pages, all slabs
+ * or none: a part that goes breaks such a page up, and frees nothing before the kernel
+ * gets round to it. */
+hak_inline uint32_t super_purgeable(const struct super *super) {
+    uint32_t dirty = super->free & ~super->zero;
+    if (!super->goes_whole)
+        return dirty;
+    return dirty != 0 && super->free == ALL_SLABS ? ALL_SLABS : 0;
 }
 
 hak_inline unsigned super_index_of_slab(const struct super *super, const void *pointer) {

@@ -80,7 +80,7 @@ void catch_stderr(void (*act)(void *context), void *context, char *text, size_t 
 void start_os(const char *options) {
     os_memory_init();
     options_parse(options);
-    os_memory_use_thp(hak_options.thp);
+    os_memory_use_thp(options_profile()->thp);
 }
 
 /* --- refusals ------------------------------------------------------------------ */
