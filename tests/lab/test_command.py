@@ -87,6 +87,27 @@ def test_bench_prints_the_stub_and_writes_the_samples(tmp_path: Path) -> None:
     assert "random_mixed_256" in done.stdout
 
 
+def test_bench_runs_profiles_side_by_side(tmp_path: Path) -> None:
+    target, page = tmp_path / "result.json", tmp_path / "page.html"
+    done = hakmem("bench", "--only", "pair_64", "--profiles", "speed,lean", "--set", "shards=1",
+                  "--peers", "glibc", "--runs", "1", "--warmup", "0", "--json", target,
+                  "--html", page)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    content = json.loads(target.read_text())
+    options = {row["name"]: row["options"] for row in content["allocators"]}
+    assert options == {
+        "hakmem": "shards=1",
+        "hakmem (speed)": "profile=speed,shards=1",
+        "hakmem (lean)": "profile=lean,shards=1",
+        "glibc": "",
+    }
+    assert {row["allocator"] for row in content["results"]} == set(options)
+    for text in (done.stdout, page.read_text()):
+        assert "hakmem (speed)" in text and "hakmem (lean)" in text
+    refused = hakmem("bench", "--only", "pair_64", "--profiles", "fast", "--peers", "glibc")
+    assert refused.returncode == 1 and "no profile 'fast'" in refused.stderr
+
+
 def test_the_stub_is_left_out_where_it_would_mislead(tmp_path: Path) -> None:
     target = tmp_path / "result.json"
     done = hakmem("bench", "--only", "calloc_large", "--peers", "glibc,stub", "--runs", "1",

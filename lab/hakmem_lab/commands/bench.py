@@ -15,6 +15,7 @@ from hakmem_lab.commands.common import (
     JsonOption,
     PeersOption,
     ProfileOption,
+    ProfilesOption,
     RunsOption,
     SeedOption,
     SetOption,
@@ -46,6 +47,7 @@ def bench_command(
     runs: RunsOption = 10,
     warmup: WarmupOption = 1,
     profile: ProfileOption = None,
+    profiles: ProfilesOption = None,
     settings: SetOption = None,
     count: CountOption = 1,
     seed: SeedOption = None,
@@ -62,7 +64,10 @@ def bench_command(
     missing |= absent
     if peers is None and any(benchmark.fits(suites.STUB) for benchmark in benchmarks):
         allocators.insert(0, registry.stub())
-    allocators.insert(0, registry.hakmem(allocator_options(profile, settings or [])))
+    allocators[:0] = [
+        registry.hakmem(allocator_options(profile, settings or [])),
+        *(registry.hakmem_in(each, settings or []) for each in names_of(profiles) or []),
+    ]
     checksums = suites.Checksums()
     tasks = [
         _bench_task(benchmark, allocator, checksums)

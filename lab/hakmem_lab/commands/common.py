@@ -40,6 +40,10 @@ CommandArgument = Annotated[
 ProfileOption = Annotated[
     str | None, typer.Option(metavar="P", help="HAKMEM's profile: speed, balanced or lean.")
 ]
+ProfilesOption = Annotated[
+    str | None,
+    typer.Option(metavar="P,Q,...", help="HAKMEM in these profiles too, each in a row of its own."),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="An option of HAKMEM; may be repeated."),

@@ -17,6 +17,7 @@ from pathlib import Path
 from hakmem_lab import paths
 from hakmem_lab.errors import LabError, MissingError
 from hakmem_lab.measure import Allocator
+from hakmem_lab.options import allocator_options
 from hakmem_lab.suites import STUB
 
 HAKMEM = "hakmem"
@@ -129,6 +130,11 @@ def stub() -> Allocator:
 def hakmem(options: str = "") -> Allocator:
     library = paths.library()
     return Allocator(HAKMEM, library, paths.version(library), "this build", options)
+
+
+def hakmem_in(profile: str, settings: Sequence[str]) -> Allocator:
+    """This build in a profile, beside itself in another: "hakmem (lean)"."""
+    return replace(hakmem(allocator_options(profile, settings)), name=f"{HAKMEM} ({profile})")
 
 
 def choose(wanted: Sequence[str] | None) -> tuple[list[Allocator], dict[str, str]]:
