@@ -220,12 +220,36 @@ static void test_large_deaths(void **state) {
     assert_dies(give, &seed, "hakmem: ", NULL);
 }
 
+/* A program that takes and gives back large blocks in turn maps nothing anew. */
+static void test_no_churn(void **state) {
+    (void)state;
+    static const size_t sizes[] = {2 * MIB, 8 * MIB, 64 * MIB, 150 * MIB};
+    static const enum os_call kinds[] = {OS_CALL_RESERVE, OS_CALL_COMMIT, OS_CALL_MAP,
+                                         OS_CALL_UNMAP,   OS_CALL_REMAP,  OS_CALL_ADVISE};
+    enum { KINDS = sizeof kinds / sizeof kinds[0], ROUNDS = 20 };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint64_t before[KINDS];
+        for (int round = 0; round < ROUNDS; round++) {
+            bool is_zero;
+            char *block = large_take(0, sizes[i], 1, &is_zero);
+            assert_non_null(block);
+            block[0] = block[sizes[i] - 1] = 1;
+            large_give(block);
+            for (int k = 0; k < KINDS && round == 0; k++)
+                before[k] = os_call_count(kinds[k]);
+        }
+        for (int k = 0; k < KINDS; k++)
+            assert_int_equal(os_call_count(kinds[k]), before[k]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_huge_table),       cmocka_unit_test(test_huge_resize),
         cmocka_unit_test(test_huge_refused),     cmocka_unit_test(test_large_in_window),
         cmocka_unit_test(test_large_alignments), cmocka_unit_test(test_large_outside),
         cmocka_unit_test(test_large_resize),     cmocka_unit_test(test_large_deaths),
+        cmocka_unit_test(test_no_churn),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }
