@@ -22,20 +22,14 @@
  * span's class and shard change only under the lock of the pool that it leaves;
  * so whoever holds that lock and finds them as expected may rely on them. Spans
  * are taken and given without the lock. */
-#include "slab/slab.h"
-
 #include "os/metadata.h"
-#include "span/report.h"
+#include "slab/pool.h"
 
 enum {
-    NO_WORD = SPAN_BITMAP_WORDS,
     FEW_BLOCKS = 2, /* of a slab that the first block fills, or nearly */
-    BUSY_TURNS = 4, /* how often a class must have gone through a slab's blocks for that */
 };
 
-struct pool (*pools)[CLASS_COUNT];
 static unsigned shard_count;
-struct os_lock pools_opening_lock;
 
 bool slab_init(unsigned count) {
     if (pools == NULL)
@@ -46,93 +40,7 @@ bool slab_init(unsigned count) {
 
 unsigned slab_shard_count(void) { return shard_count; }
 
-/* Pairs with the release in add_fresh: who finds the new class finds the new shard, too,
- * read after it, and never takes the lock of the old one for the right one. */
-hak_inline unsigned span_class(const struct span *span) {
-    return atomic_load_explicit(&span->class, memory_order_acquire);
-}
-
-hak_inline unsigned span_shard_of(const struct span *span) {
-    return atomic_load_explicit(&span->shard, memory_order_relaxed);
-}
-
-/* Sets up a pool's lists at its first use, so that the thousands of pools that a
- * program never uses cost nothing. */
-static hak_cold void open_pool(struct pool *pool) {
-    os_lock_acquire(&pools_opening_lock);
-    if (!atomic_load_explicit(&pool->is_open, memory_order_relaxed)) {
-        for (unsigned rank = 0; rank < FILL_RANKS; rank++)
-            list_init(&pool->partial[rank]);
-        /* A forking thread passes all locks because it holds them: this one too. */
-        if (os_lock_is_passed())
-            atomic_store_explicit(&pool->lock.state, LOCK_HELD, memory_order_relaxed);
-        /* Pairs with the acquire in lock_pool. */
-        atomic_store_explicit(&pool->is_open, true, memory_order_release);
-    }
-    os_lock_release(&pools_opening_lock);
-}
-
-static struct pool *lock_pool(unsigned shard, unsigned class) {
-    struct pool *pool = &pools[shard][class];
-    if (hak_unlikely(!atomic_load_explicit(&pool->is_open, memory_order_acquire)))
-        open_pool(pool);
-    os_lock_acquire(&pool->lock);
-    return pool;
-}
-
-/* Of a counter that others read without the lock. */
-static void change_count(_Atomic uint32_t *counter, int change) {
-    uint32_t count = atomic_load_explicit(counter, memory_order_relaxed);
-    atomic_store_explicit(counter, count + (uint32_t)change, memory_order_relaxed);
-}
-
-/* --- which list a slab is on; the pool's lock is held --------------------- */
-
-static unsigned wanted_rank(const struct span *span) {
-    if (span->free_count == 0)
-        return FILL_UNLISTED;
-    return (span->free_count * (unsigned)FILL_RANKS - 1) / span->capacity;
-}
-
-/* Puts a slab on the list that its number of free blocks asks for. */
-static void settle(struct pool *pool, struct span *span) {
-    unsigned rank = wanted_rank(span);
-    if (rank == span->fill_rank)
-        return;
-    if (span->fill_rank == FILL_UNLISTED)
-        change_count(&pool->partial_count, 1);
-    else
-        list_remove(&span->link);
-    if (rank == FILL_UNLISTED)
-        change_count(&pool->partial_count, -1);
-    else
-        list_push_front(&pool->partial[rank], &span->link);
-    span->fill_rank = (uint8_t)rank;
-}
-
-static void unlist(struct pool *pool, struct span *span) {
-    if (span->fill_rank == FILL_UNLISTED)
-        return;
-    list_remove(&span->link);
-    change_count(&pool->partial_count, -1);
-    span->fill_rank = FILL_UNLISTED;
-}
-
-static struct span *fullest(struct pool *pool) {
-    for (unsigned rank = 0; rank < FILL_RANKS; rank++) {
-        if (!list_is_empty(&pool->partial[rank]))
-            return container_of(pool->partial[rank].next, struct span, link);
-    }
-    return NULL;
-}
-
 /* --- new slabs ------------------------------------------------------------- */
-
-static void write_entries(const struct span *span, uint16_t entry) {
-    size_t first = window_slab_index(span->start);
-    for (size_t i = 0; i < span->slabs; i++)
-        window_entry_set(first + i, entry);
-}
 
 static void mark_all_free(struct span *span) {
     unsigned words = span->capacity / WORD_BITS;
@@ -146,7 +54,7 @@ static void mark_all_free(struct span *span) {
 
 /* Whether a class has handed out as many blocks as a slab holds. */
 static bool has_used_up_a_slab(unsigned shard, unsigned class) {
-    struct pool *pool = lock_pool(shard, class);
+    struct pool *pool = pool_lock(shard, class);
     bool has = pool->taken >= size_classes[class].capacity;
     os_lock_release(&pool->lock);
     return has;
@@ -184,12 +92,12 @@ static bool add_span(unsigned shard, unsigned class, unsigned *fresh) {
     mark_all_free(span);
     if (is_zero)
         populate_fresh(&pools[shard][class], class, span);
-    struct pool *pool = lock_pool(shard, class);
+    struct pool *pool = pool_lock(shard, class);
     atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
     atomic_store_explicit(&span->class, (uint8_t) class, memory_order_release);
-    write_entries(span, slab_entry(shard, class));
-    change_count(&pool->slab_count, span->slabs);
-    settle(pool, span);
+    pool_write_entries(span, slab_entry(shard, class));
+    pool_count(&pool->slab_count, span->slabs);
+    pool_settle(pool, span);
     os_lock_release(&pool->lock);
     return true;
 }
@@ -201,12 +109,12 @@ static bool move_sparse(struct pool *from, struct pool *to, unsigned shard, unsi
         if (list_is_empty(&from->partial[rank]))
             continue;
         struct span *span = container_of(from->partial[rank].next, struct span, link);
-        unlist(from, span);
-        change_count(&from->slab_count, -span->slabs);
+        pool_unlist(from, span);
+        pool_count(&from->slab_count, -span->slabs);
         atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
-        write_entries(span, slab_entry(shard, class));
-        change_count(&to->slab_count, span->slabs);
-        settle(to, span);
+        pool_write_entries(span, slab_entry(shard, class));
+        pool_count(&to->slab_count, span->slabs);
+        pool_settle(to, span);
         return true;
     }
     return false;
@@ -221,8 +129,8 @@ static bool adopt_sparse(unsigned shard, unsigned class) {
         if (atomic_load_explicit(&pools[other][class].partial_count, memory_order_relaxed) == 0)
             continue;
         /* Two locks of one rank: the lower shard's first. */
-        struct pool *low = lock_pool(hak_min(shard, other), class);
-        struct pool *high = lock_pool(hak_max(shard, other), class);
+        struct pool *low = pool_lock(hak_min(shard, other), class);
+        struct pool *high = pool_lock(hak_max(shard, other), class);
         struct pool *to = shard < other ? low : high;
         adopted = move_sparse(to == low ? high : low, to, shard, class);
         os_lock_release(&high->lock);
@@ -258,12 +166,12 @@ static unsigned take_from(struct span *span, uint32_t size, void **end, unsigned
 
 static unsigned take_partial(unsigned shard, unsigned class, void **out, unsigned want) {
     uint32_t size = size_classes[class].size;
-    struct pool *pool = lock_pool(shard, class);
+    struct pool *pool = pool_lock(shard, class);
     void **end = out + want;
     struct span *span;
-    while (end > out && (span = fullest(pool)) != NULL) {
+    while (end > out && (span = pool_fullest(pool)) != NULL) {
         end -= take_from(span, size, end, (unsigned)(end - out));
-        settle(pool, span);
+        pool_settle(pool, span);
     }
     unsigned taken = (unsigned)(out + want - end);
     pool->taken += taken;
@@ -286,13 +194,13 @@ unsigned slab_take(unsigned shard, unsigned class, void **out, unsigned want, un
 
 static void *take_one(unsigned shard, unsigned class, bool *is_zero) {
     void *block = NULL;
-    struct pool *pool = lock_pool(shard, class);
-    struct span *span = fullest(pool);
+    struct pool *pool = pool_lock(shard, class);
+    struct span *span = pool_fullest(pool);
     if (span != NULL) {
         unsigned touched = span->touched;
         take_from(span, size_classes[class].size, &block + 1, 1);
         *is_zero = span->touched > touched;
-        settle(pool, span);
+        pool_settle(pool, span);
         pool->taken++;
     }
     os_lock_release(&pool->lock);
@@ -308,166 +216,21 @@ void *slab_take_one(unsigned shard, unsigned class, bool *is_zero) {
     return block;
 }
 
-/* --- giving ---------------------------------------------------------------- */
-
-/* The span that a block's pointer leads to, or NULL. */
-static struct span *find_span(const void *block) {
-    return window_contains(block) ? span_of(block) : NULL;
-}
-
-/* Gives the leading ones of blocks that are blocks in use of this slab; returns
- * how many. The pool's lock is held. Every promise is looked at here, for a
- * pointer may be stale or never have been right: exact multiple of the size, index
- * below the capacity (which also rules out other slabs' blocks), bit not set. */
-static unsigned give_run(struct span *span, const struct size_class *shape, void **blocks,
-                         unsigned count) {
-    const char *start = span->start;
-    uint32_t capacity = span->capacity;
-    uint32_t first_word = span->first_word;
-    uint32_t w = NO_WORD; /* neighbours share a word of the bitmap: it stays in a register */
-    uint64_t word = 0;
-    unsigned given = 0;
-    for (; given < count; given++) {
-        size_t offset = (size_t)((const char *)blocks[given] - start);
-        uint32_t index = class_index(shape, offset);
-        if (index >= capacity || (size_t)index * shape->size != offset)
-            break;
-        if (index / WORD_BITS != w) {
-            if (w != NO_WORD)
-                span->free_bits[w] = word;
-            w = index / WORD_BITS;
-            word = span->free_bits[w];
-            first_word = hak_min(first_word, w);
-        }
-        uint64_t bit = UINT64_C(1) << (index % WORD_BITS);
-        if ((word & bit) != 0)
-            break;
-        word |= bit;
-    }
-    if (w != NO_WORD)
-        span->free_bits[w] = word;
-    span->free_count = (uint16_t)(span->free_count + given);
-    span->first_word = (uint16_t)first_word;
-    return given;
-}
-
-/* Reports a block that could not be given; the lock is no longer held. */
-_Noreturn static void report_block(unsigned class, const void *block, const char *operation) {
-    struct span *span = find_span(block);
-    if (span == NULL || span_class(span) != class) {
-        if (!is_aligned((uintptr_t)block, CLASS_STEP))
-            report_bad_pointer(block, operation);
-        hak_panic(HAK_DOUBLE_FREE,
-                  "%s(%p): block of size class %zu is free already, its slab given back since",
-                  operation, block, class_size(class));
-    }
-    const struct size_class *shape = &size_classes[class];
-    size_t offset = (size_t)((const char *)block - span->start);
-    size_t index = offset / shape->size;
-    bool is_free = index < span->capacity && bitmap_get(span->free_bits, index);
-    report_bad_block(block, operation, span->start, shape->size, span->capacity, is_free);
-}
-
-/* A wholly free span stops being a slab of this class; moves to retired. */
-static void retire(struct pool *pool, struct span *span, struct list *retired) {
-    unlist(pool, span);
-    populate_learn(pool, span);
-    change_count(&pool->slab_count, -span->slabs);
-    atomic_store_explicit(&span->class, 0, memory_order_relaxed);
-    write_entries(span, 0);
-    list_push_back(retired, &span->link);
-}
-
-/* A slab has got blocks back. If it is wholly free and not worth keeping, moves
- * it to retired: no longer a slab, its entries cleared. */
-static void settle_given(struct pool *pool, struct span *span, struct list *retired) {
-    settle(pool, span);
-    if (span->free_count < span->capacity)
-        return;
-    bool is_last = atomic_load_explicit(&pool->partial_count, memory_order_relaxed) == 1;
-    bool is_busy = pool->taken >= (uint64_t)span->capacity * BUSY_TURNS;
-    if (is_last && is_busy && span->slabs <= options_profile()->warm_slabs)
-        return;
-    retire(pool, span, retired);
-}
-
-static void give_retired(struct list *retired) {
-    while (!list_is_empty(retired)) {
-        struct span *span = container_of(retired->next, struct span, link);
-        list_remove(&span->link);
-        span_give(span);
-    }
-}
-
-/* Gives the blocks that belong to `shard`; moves the others to the front of
- * blocks and returns how many they are. Stops at a bad one, which *bad then
- * names; bad NULL: steps over bad ones.
- *
- * A slab's class and shard, read here under the pool's lock, hold still as long
- * as the lock is held if they are this pool's. */
-static unsigned give_to(unsigned shard, unsigned class, void **blocks, unsigned count, void **bad) {
-    struct list retired;
-    list_init(&retired);
-    unsigned rest = 0;
-    unsigned given = 0;
-    struct pool *pool = lock_pool(shard, class);
-    for (unsigned i = 0; i < count && (bad == NULL || *bad == NULL);) {
-        struct span *span = find_span(blocks[i]);
-        bool is_ours = span != NULL && span_class(span) == class;
-        if (is_ours && span_shard_of(span) != shard) {
-            blocks[rest++] = blocks[i++];
-            continue;
-        }
-        unsigned run = is_ours ? give_run(span, &size_classes[class], blocks + i, count - i) : 0;
-        if (run != 0)
-            settle_given(pool, span, &retired);
-        else if (bad != NULL)
-            *bad = blocks[i];
-        given += run;
-        i += hak_max(run, 1u);
-    }
-    pool->given += given;
-    os_lock_release(&pool->lock);
-    give_retired(&retired);
-    return rest;
-}
-
-void slab_give(unsigned class, void **blocks, unsigned count) {
-    while (count != 0) {
-        struct span *span = find_span(blocks[0]);
-        void *bad = span == NULL ? blocks[0] : NULL;
-        if (bad == NULL)
-            count = give_to(span_shard_of(span), class, blocks, count, &bad);
-        if (bad != NULL)
-            report_block(class, bad, "free");
-    }
-}
-
-void slab_reclaim(unsigned class, void **blocks, unsigned count) {
-    while (count != 0) {
-        struct span *span = find_span(blocks[0]);
-        if (span == NULL || span_class(span) != class)
-            blocks[0] = blocks[--count];
-        else
-            count = give_to(span_shard_of(span), class, blocks, count, NULL);
-    }
-}
-
 /* --- upkeep ---------------------------------------------------------------- */
 
 static void trim_pool(unsigned shard, unsigned class) {
     struct list retired;
     list_init(&retired);
-    struct pool *pool = lock_pool(shard, class);
+    struct pool *pool = pool_lock(shard, class);
     struct list *emptiest = &pool->partial[FILL_RANKS - 1];
     for (struct list *link = emptiest->next, *next; link != emptiest; link = next) {
         next = link->next;
         struct span *span = container_of(link, struct span, link);
         if (span->free_count == span->capacity)
-            retire(pool, span, &retired);
+            pool_retire(pool, span, &retired);
     }
     os_lock_release(&pool->lock);
-    give_retired(&retired);
+    pool_give_retired(&retired);
 }
 
 void slab_trim(void) {
@@ -484,7 +247,7 @@ struct class_stats slab_stats(unsigned class) {
     for (unsigned shard = 0; shard < shard_count; shard++) {
         if (!atomic_load_explicit(&pools[shard][class].is_open, memory_order_acquire))
             continue;
-        struct pool *pool = lock_pool(shard, class);
+        struct pool *pool = pool_lock(shard, class);
         stats.taken += pool->taken;
         stats.given += pool->given;
         stats.slab_bytes +=

@@ -1,6 +1,6 @@
 /* A flush gives each block to the shard that its slab belongs to under the lock,
  * not to the one that it belonged to when the block was put in the bin: slabs
- * move between shards meanwhile (see slab/slab.c).
+ * move between shards meanwhile (see slab/give.c).
  *
  *   slab A   shard 0, three quarters free -> moves to shard 1
  *   slab B   shard 0, full                -> stays

@@ -193,7 +193,7 @@ static void test_used_slabs_serve(void **state) {
 
 static int start(void **state) {
     (void)state;
-    start_layers("shards=2,profile=speed", 256 * MIB);
+    start_layers("shards=16,profile=speed", 256 * MIB);
     return 0;
 }
 

@@ -1,0 +1,96 @@
+/* The slabs of a class in a shard: which list each is on.
+ *
+ *   partial[0] -> slab -> slab     under a quarter free: used first
+ *   partial[1] -> slab
+ *   ...
+ *
+ * Full slabs are on no list: the first block that comes home puts them back on one. */
+#include "slab/pool.h"
+
+struct pool (*pools)[CLASS_COUNT];
+struct os_lock pools_opening_lock;
+
+/* Sets up a pool's lists at its first use, so that the thousands of pools that a
+ * program never uses cost nothing. */
+static hak_cold void open_pool(struct pool *pool) {
+    os_lock_acquire(&pools_opening_lock);
+    if (!atomic_load_explicit(&pool->is_open, memory_order_relaxed)) {
+        for (unsigned rank = 0; rank < FILL_RANKS; rank++)
+            list_init(&pool->partial[rank]);
+        /* A forking thread passes all locks because it holds them: this one too. */
+        if (os_lock_is_passed())
+            atomic_store_explicit(&pool->lock.state, LOCK_HELD, memory_order_relaxed);
+        /* Pairs with the acquire in pool_lock. */
+        atomic_store_explicit(&pool->is_open, true, memory_order_release);
+    }
+    os_lock_release(&pools_opening_lock);
+}
+
+struct pool *pool_lock(unsigned shard, unsigned class) {
+    struct pool *pool = &pools[shard][class];
+    if (hak_unlikely(!atomic_load_explicit(&pool->is_open, memory_order_acquire)))
+        open_pool(pool);
+    os_lock_acquire(&pool->lock);
+    return pool;
+}
+
+static unsigned wanted_rank(const struct span *span) {
+    if (span->free_count == 0)
+        return FILL_UNLISTED;
+    return (span->free_count * (unsigned)FILL_RANKS - 1) / span->capacity;
+}
+
+/* Puts a slab on the list that its number of free blocks asks for. */
+void pool_settle(struct pool *pool, struct span *span) {
+    unsigned rank = wanted_rank(span);
+    if (rank == span->fill_rank)
+        return;
+    if (span->fill_rank == FILL_UNLISTED)
+        pool_count(&pool->partial_count, 1);
+    else
+        list_remove(&span->link);
+    if (rank == FILL_UNLISTED)
+        pool_count(&pool->partial_count, -1);
+    else
+        list_push_front(&pool->partial[rank], &span->link);
+    span->fill_rank = (uint8_t)rank;
+}
+
+void pool_unlist(struct pool *pool, struct span *span) {
+    if (span->fill_rank == FILL_UNLISTED)
+        return;
+    list_remove(&span->link);
+    pool_count(&pool->partial_count, -1);
+    span->fill_rank = FILL_UNLISTED;
+}
+
+struct span *pool_fullest(struct pool *pool) {
+    for (unsigned rank = 0; rank < FILL_RANKS; rank++) {
+        if (!list_is_empty(&pool->partial[rank]))
+            return container_of(pool->partial[rank].next, struct span, link);
+    }
+    return NULL;
+}
+
+void pool_write_entries(const struct span *span, uint16_t entry) {
+    size_t first = window_slab_index(span->start);
+    for (size_t i = 0; i < span->slabs; i++)
+        window_entry_set(first + i, entry);
+}
+
+void pool_retire(struct pool *pool, struct span *span, struct list *retired) {
+    pool_unlist(pool, span);
+    populate_learn(pool, span);
+    pool_count(&pool->slab_count, -span->slabs);
+    atomic_store_explicit(&span->class, 0, memory_order_relaxed);
+    pool_write_entries(span, 0);
+    list_push_back(retired, &span->link);
+}
+
+void pool_give_retired(struct list *retired) {
+    while (!list_is_empty(retired)) {
+        struct span *span = container_of(retired->next, struct span, link);
+        list_remove(&span->link);
+        span_give(span);
+    }
+}

@@ -1,0 +1,42 @@
+/* The pools' inside, for the files of this layer alone; others use slab.h. See pool.c.
+ * The pool's lock is held in every function but pool_lock and pool_give_retired. */
+#ifndef HAK_SLAB_POOL_H
+#define HAK_SLAB_POOL_H
+
+#include "slab/slab.h"
+
+/* Pairs with the release in add_span: who finds the new class finds the new shard, too,
+ * read after it, and never takes the lock of the old one for the right one. */
+hak_inline unsigned span_class(const struct span *span) {
+    return atomic_load_explicit(&span->class, memory_order_acquire);
+}
+
+hak_inline unsigned span_shard_of(const struct span *span) {
+    return atomic_load_explicit(&span->shard, memory_order_relaxed);
+}
+
+/* Locks a class's pool in a shard, setting it up at its first use. */
+struct pool *pool_lock(unsigned shard, unsigned class);
+
+/* Of a counter that others read without the lock. */
+hak_inline void pool_count(_Atomic uint32_t *counter, int change) {
+    uint32_t count = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, count + (uint32_t)change, memory_order_relaxed);
+}
+
+/* Puts a slab on the list that its number of free blocks asks for; takes it off all. */
+void pool_settle(struct pool *pool, struct span *span);
+void pool_unlist(struct pool *pool, struct span *span);
+
+/* A slab with free blocks out of the fullest quarter that has one, or NULL. */
+struct span *pool_fullest(struct pool *pool);
+
+/* Writes a map entry for each slab of a span. */
+void pool_write_entries(const struct span *span, uint16_t entry);
+
+/* A wholly free span stops being a slab of this class; it moves to retired, whose members
+ * go back to their SuperSlabs once the lock is released. */
+void pool_retire(struct pool *pool, struct span *span, struct list *retired);
+void pool_give_retired(struct list *retired);
+
+#endif
