@@ -93,8 +93,8 @@ HAK_EXPORT void hak_cfree(void *ptr) HAK_NOEXCEPT;
 /* Bytes that may be used in ptr's block, at least the size asked for; 0 for NULL. */
 HAK_EXPORT size_t hak_malloc_usable_size(void *ptr) HAK_NOEXCEPT;
 
-/* Gives free memory back to the kernel at once. pad, the bytes to keep ready,
- * is taken as a hint. Returns 1 if memory was given back, else 0. */
+/* hak_purge. pad, the bytes to keep ready, is taken as a hint. Returns 1 if memory was
+ * given back, else 0. */
 HAK_EXPORT int hak_malloc_trim(size_t pad) HAK_NOEXCEPT;
 
 /* Takes glibc's parameters, changes nothing, returns 1. */
@@ -143,6 +143,15 @@ HAK_EXPORT int hak_stats_write(int fd, enum hak_stats_format format) HAK_NOEXCEP
  * call starts with a new cache, at the price of a thread's first. Changes nothing in a
  * thread that has not allocated yet or has ended. Never fails; errno is kept. */
 HAK_EXPORT void hak_thread_idle(void) HAK_NOEXCEPT;
+
+/* Gives all free memory back to the kernel that can be given back now: the blocks
+ * cached by the calling thread, slabs without blocks, free spans, and pages without
+ * blocks in slabs that have some. Other threads are asked to give up the blocks that
+ * they cache, which each does in one of its next calls: what that makes free goes back
+ * in time, as the profile says, or with the next hak_purge. Returns the bytes of the
+ * pages given back; a few of them may never have been written to. Takes time in
+ * proportion to the heap, but other threads hardly wait for it. errno is kept. */
+HAK_EXPORT size_t hak_purge(void) HAK_NOEXCEPT;
 
 /* The value in force of an option of HAKMEM_OPTIONS as text, into buffer of
  * capacity bytes, always terminated. Returns the length of the whole text,

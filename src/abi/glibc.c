@@ -16,7 +16,7 @@ void malloc_stats(void);
 
 HAK_EXPORT int malloc_trim(size_t pad) {
     (void)pad;
-    return front_trim() != 0;
+    return front_purge() != 0;
 }
 
 HAK_EXPORT int mallopt(int param, int value) {

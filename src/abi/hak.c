@@ -52,10 +52,11 @@ size_t hak_nallocx(size_t size, int flags) { return abi_nallocx(size, flags); }
 
 int hak_malloc_trim(size_t pad) {
     (void)pad;
-    return front_trim() != 0;
+    return front_purge() != 0;
 }
 void hak_thread_idle(void) { front_thread_idle(); }
 
+size_t hak_purge(void) { return front_purge(); }
 int hak_mallopt(int param, int value) {
     (void)param;
     (void)value;

@@ -32,6 +32,35 @@ hak_inline void bitmap_clear(uint64_t *map, size_t i) {
     map[i / WORD_BITS] &= ~(UINT64_C(1) << (i % WORD_BITS));
 }
 
+/* Whether bits [first, first + count) are all set. */
+hak_inline bool bitmap_has_all(const uint64_t *map, size_t first, size_t count) {
+    while (count != 0) {
+        unsigned at = first % WORD_BITS;
+        unsigned part = (unsigned)hak_min(count, (size_t)(WORD_BITS - at));
+        if ((~map[first / WORD_BITS] & bits_range(at, part)) != 0)
+            return false;
+        first += part;
+        count -= part;
+    }
+    return true;
+}
+
+/* Sets or clears bits [first, first + count); false if some were so already. */
+hak_inline bool bitmap_change(uint64_t *map, size_t first, size_t count, bool set) {
+    bool all_changed = true;
+    while (count != 0) {
+        unsigned at = first % WORD_BITS;
+        unsigned part = (unsigned)hak_min(count, (size_t)(WORD_BITS - at));
+        uint64_t range = bits_range(at, part);
+        uint64_t *word = &map[first / WORD_BITS];
+        all_changed &= (*word & range) == (set ? 0 : range);
+        *word = set ? *word | range : *word & ~range;
+        first += part;
+        count -= part;
+    }
+    return all_changed;
+}
+
 /* The positions at which n set bits in a row begin, n >= 1: bit i of the result
  * is set if bits i .. i+n-1 of word are. Doubles the length at each step. */
 hak_inline uint64_t bits_runs(uint64_t word, unsigned n) {

@@ -128,14 +128,24 @@ static uint64_t count_slow_call(struct thread *thread) {
     return count;
 }
 
+/* Another thread wants to give memory back. */
+static void answer_flush(struct thread *thread) {
+    atomic_store_explicit(&thread->is_asked_to_flush, false, memory_order_relaxed);
+    cache_flush(thread);
+}
+
 bool cache_tick(struct thread *thread, bool at_once) {
     registry_reclaim();
+    if (hak_unlikely(atomic_load_explicit(&thread->is_asked_to_flush, memory_order_relaxed)))
+        answer_flush(thread);
     if (count_slow_call(thread) % TICK_PERIOD != 0 && !at_once)
         return false;
     uint64_t now_ms = os_now_ms();
     if (now_ms - thread->aged_ms >= hak_max(options_profile()->decay_ms, (uint64_t)AGE_MIN_MS)) {
         thread->aged_ms = now_ms;
         bins_age(thread);
+        if (options_profile()->purges_pages)
+            slab_purge_pages_step();
     }
     return span_decay(thread->shard, now_ms);
 }

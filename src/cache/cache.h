@@ -19,7 +19,7 @@
  *
  * Who may touch what: only the owner changes a thread's cache, with two
  * exceptions. Any thread may store limit 0 to make the owner's next free of that
- * class slow; and in the child of a fork the bins of threads that did not
+ * class slow (registry_ask_flush); and in the child of a fork the bins of threads that did not
  * survive are reclaimed. top and limit are relaxed atomics for those readers. */
 #ifndef HAK_CACHE_CACHE_H
 #define HAK_CACHE_CACHE_H
@@ -73,6 +73,7 @@ struct thread {
     struct row *own;     /* the row that malloc pops: that of its shard */
     struct cache *cover; /* watched: all zero, shown instead of cache (modes); else NULL */
     struct exact_counts *_Atomic counts; /* of modes/exact.c, else NULL */
+    _Atomic bool is_asked_to_flush;      /* by registry_ask_flush; answered in cache_tick */
     unsigned shard;
     uint16_t foreign_rows;                /* bit r: a bin of row r has been opened */
     unsigned sweep;                       /* where the next sweep for room starts */
@@ -170,6 +171,10 @@ void registry_promise(struct thread *thread, size_t bytes);
  * bins are reclaimed one thread a call by registry_reclaim. */
 void registry_orphan_all_but(struct thread *survivor);
 void registry_reclaim(void);
+
+/* Asks all threads but asker (NULL: all) to send their blocks home, which each does in its
+ * next slow call. Their own bins are closed, so that the next free is one. */
+void registry_ask_flush(const struct thread *asker);
 
 /* Calls visit for each thread that there is or was (their counts live on), under
  * the registry's lock. */

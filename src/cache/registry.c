@@ -173,6 +173,28 @@ void registry_reclaim(void) {
     os_lock_release(&registry_lock);
 }
 
+static void close_own_bins(struct thread *thread) {
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
+        struct bin *bin = &thread->own->bins[class];
+        if (bin_limit(bin) != NULL)
+            bin_set_limit(bin, NULL);
+    }
+}
+
+/* The order of the two stores does not matter: should the thread make a slow call between
+ * them, it opens a bin again that is closed once more a moment later. */
+void registry_ask_flush(const struct thread *asker) {
+    os_lock_acquire(&registry_lock);
+    list_for_each(link, &alive) {
+        struct thread *thread = container_of(link, struct thread, link);
+        if (thread == asker)
+            continue;
+        atomic_store_explicit(&thread->is_asked_to_flush, true, memory_order_relaxed);
+        close_own_bins(thread);
+    }
+    os_lock_release(&registry_lock);
+}
+
 void registry_visit(void (*visit)(const struct thread *thread, void *context), void *context) {
     struct list *lists[] = {&alive, &dead, &orphans, &reclaimed};
     os_lock_acquire(&registry_lock);

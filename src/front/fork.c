@@ -28,6 +28,7 @@ void front_each_lock(front_lock_visit *visit, void *context) {
     visit(RANK_START, &front_start_lock, context);
     visit(RANK_CALLBACKS, &front_callbacks_lock, context);
     visit(RANK_REGISTRY, &registry_lock, context);
+    visit(RANK_PAGES, &slab_pages_lock, context);
     visit(RANK_OPENING, &pools_opening_lock, context);
     for (unsigned s = 0; s < shards; s++) {
         for (unsigned class = 1; class < CLASS_COUNT; ++class) {

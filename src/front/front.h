@@ -127,4 +127,8 @@ void front_each_lock(front_lock_visit *visit, void *context);
  * slabs, free spans. Returns bytes given back. */
 size_t front_trim(void);
 
+/* The same, and pages without live blocks in slabs in use; other threads are asked to
+ * empty their bins. */
+size_t front_purge(void);
+
 #endif

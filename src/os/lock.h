@@ -11,6 +11,8 @@
  *   start      the first call of all
  *   callbacks  what the program wants to be told
  *   registry   the list of thread caches
+ *   pages      one purge of pages inside slabs at a time; held across calls into the
+ *              kernel, for fork to wait until it is over: nothing else waits for it
  *   opening    the first use of a class in a shard
  *   class      one per shard and size class: its slabs. A slab that moves from
  *              one shard to another needs both, the lower shard's first
@@ -31,6 +33,7 @@ enum lock_rank {
     RANK_START,
     RANK_CALLBACKS,
     RANK_REGISTRY,
+    RANK_PAGES,
     RANK_OPENING,
     RANK_CLASS,
     RANK_SPANS,

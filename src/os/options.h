@@ -25,6 +25,7 @@ struct hak_profile {
     size_t populate_max_bytes;   /* of a fresh slab faulted in by one call; 0: none */
     enum os_thp thp;
     size_t thp_from_bytes; /* huge pages are asked for once the heap is so large */
+    bool purges_pages;     /* now and then also those without blocks in slabs in use */
 };
 
 enum stats_mode { STATS_OFF, STATS_EXIT, STATS_EXIT_JSON, STATS_EXACT, STATS_EXACT_JSON };

@@ -5,7 +5,6 @@
 
 enum {
     NO_WORD = SPAN_BITMAP_WORDS,
-    BUSY_TURNS = 4, /* how often a class must have gone through a slab's blocks for that */
 };
 
 /* The span that a block's pointer leads to, or NULL. */
@@ -66,19 +65,6 @@ _Noreturn static void report_block(unsigned class, const void *block, const char
     report_bad_block(block, operation, span->start, shape->size, span->capacity, is_free);
 }
 
-/* A slab has got blocks back. If it is wholly free and not worth keeping, moves
- * it to retired: no longer a slab, its entries cleared. */
-static void settle_given(struct pool *pool, struct span *span, struct list *retired) {
-    pool_settle(pool, span);
-    if (span->free_count < span->capacity)
-        return;
-    bool is_last = atomic_load_explicit(&pool->partial_count, memory_order_relaxed) == 1;
-    bool is_busy = pool->taken >= (uint64_t)span->capacity * BUSY_TURNS;
-    if (is_last && is_busy && span->slabs <= options_profile()->warm_slabs)
-        return;
-    pool_retire(pool, span, retired);
-}
-
 /* Gives the blocks that belong to `shard`; moves the others to the front of
  * blocks and returns how many they are. Stops at a bad one, which *bad then
  * names; bad NULL: steps over bad ones.
@@ -100,7 +86,7 @@ static unsigned give_to(unsigned shard, unsigned class, void **blocks, unsigned 
         }
         unsigned run = is_ours ? give_run(span, &size_classes[class], blocks + i, count - i) : 0;
         if (run != 0)
-            settle_given(pool, span, &retired);
+            pool_settle_given(pool, span, &retired);
         else if (bad != NULL)
             *bad = blocks[i];
         given += run;

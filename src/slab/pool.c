@@ -7,6 +7,10 @@
  * Full slabs are on no list: the first block that comes home puts them back on one. */
 #include "slab/pool.h"
 
+enum {
+    BUSY_TURNS = 4, /* how often a class must go through a slab's blocks to keep an empty one */
+};
+
 struct pool (*pools)[CLASS_COUNT];
 struct os_lock pools_opening_lock;
 
@@ -32,6 +36,19 @@ struct pool *pool_lock(unsigned shard, unsigned class) {
         open_pool(pool);
     os_lock_acquire(&pool->lock);
     return pool;
+}
+
+struct pool *pool_lock_of(struct span *span) {
+    for (;;) {
+        unsigned class = span_class(span);
+        unsigned shard = span_shard_of(span);
+        if (class == 0)
+            return NULL;
+        struct pool *pool = pool_lock(shard, class);
+        if (span_class(span) == class && span_shard_of(span) == shard)
+            return pool;
+        os_lock_release(&pool->lock);
+    }
 }
 
 static unsigned wanted_rank(const struct span *span) {
@@ -85,6 +102,17 @@ void pool_retire(struct pool *pool, struct span *span, struct list *retired) {
     atomic_store_explicit(&span->class, 0, memory_order_relaxed);
     pool_write_entries(span, 0);
     list_push_back(retired, &span->link);
+}
+
+void pool_settle_given(struct pool *pool, struct span *span, struct list *retired) {
+    pool_settle(pool, span);
+    if (span->free_count < span->capacity)
+        return;
+    bool is_last = atomic_load_explicit(&pool->partial_count, memory_order_relaxed) == 1;
+    bool is_busy = pool->taken >= (uint64_t)span->capacity * BUSY_TURNS;
+    if (is_last && is_busy && span->slabs <= options_profile()->warm_slabs)
+        return;
+    pool_retire(pool, span, retired);
 }
 
 void pool_give_retired(struct list *retired) {

@@ -18,6 +18,9 @@ hak_inline unsigned span_shard_of(const struct span *span) {
 /* Locks a class's pool in a shard, setting it up at its first use. */
 struct pool *pool_lock(unsigned shard, unsigned class);
 
+/* Locks the pool that a slab belongs to, wherever it wanders meanwhile; NULL: it is none. */
+struct pool *pool_lock_of(struct span *span);
+
 /* Of a counter that others read without the lock. */
 hak_inline void pool_count(_Atomic uint32_t *counter, int change) {
     uint32_t count = atomic_load_explicit(counter, memory_order_relaxed);
@@ -31,6 +34,10 @@ void pool_unlist(struct pool *pool, struct span *span);
 /* A slab with free blocks out of the fullest quarter that has one, or NULL. */
 struct span *pool_fullest(struct pool *pool);
 
+/* The same for a slab that has got blocks back: if it is wholly free and not worth
+ * keeping, it is retired. */
+void pool_settle_given(struct pool *pool, struct span *span, struct list *retired);
+
 /* Writes a map entry for each slab of a span. */
 void pool_write_entries(const struct span *span, uint16_t entry);
 
@@ -38,5 +45,14 @@ void pool_write_entries(const struct span *span, uint16_t entry);
  * go back to their SuperSlabs once the lock is released. */
 void pool_retire(struct pool *pool, struct span *span, struct list *retired);
 void pool_give_retired(struct list *retired);
+
+/* --- pages.c ------------------------------------------------------------------ */
+
+/* No page of a new slab is marked as purged. */
+void pages_begin(struct span *span);
+
+/* All blocks between from and to, in a slab that has purged pages, are with threads or the
+ * program now; true if the pages there read as zero, all of them. */
+bool pages_taken(struct span *span, const char *from, const char *to);
 
 #endif

@@ -92,6 +92,7 @@ static bool add_span(unsigned shard, unsigned class, unsigned *fresh) {
     mark_all_free(span);
     if (is_zero)
         populate_fresh(&pools[shard][class], class, span);
+    pages_begin(span);
     struct pool *pool = pool_lock(shard, class);
     atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
     atomic_store_explicit(&span->class, (uint8_t) class, memory_order_release);
@@ -170,7 +171,10 @@ static unsigned take_partial(unsigned shard, unsigned class, void **out, unsigne
     void **end = out + want;
     struct span *span;
     while (end > out && (span = pool_fullest(pool)) != NULL) {
-        end -= take_from(span, size, end, (unsigned)(end - out));
+        unsigned part = take_from(span, size, end, (unsigned)(end - out));
+        if (hak_unlikely(span->has_purged))
+            pages_taken(span, end[-1], (char *)end[-(int)part] + size);
+        end -= part;
         pool_settle(pool, span);
     }
     unsigned taken = (unsigned)(out + want - end);
@@ -198,8 +202,11 @@ static void *take_one(unsigned shard, unsigned class, bool *is_zero) {
     struct span *span = pool_fullest(pool);
     if (span != NULL) {
         unsigned touched = span->touched;
-        take_from(span, size_classes[class].size, &block + 1, 1);
+        size_t size = size_classes[class].size;
+        take_from(span, (uint32_t)size, &block + 1, 1);
         *is_zero = span->touched > touched;
+        if (hak_unlikely(span->has_purged))
+            *is_zero |= pages_taken(span, block, (char *)block + size);
         pool_settle(pool, span);
         pool->taken++;
     }

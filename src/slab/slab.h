@@ -53,6 +53,18 @@ void slab_reclaim(unsigned class, void **blocks, unsigned count);
 /* Gives wholly free slabs back to their SuperSlabs. */
 void slab_trim(void);
 
+/* --- pages.c: pages without live blocks in slabs that have such ------------------- */
+
+/* Gives all of them back to the kernel; returns bytes. May wait for another purge. */
+size_t slab_purge_pages(void);
+
+/* The same for the next SuperSlab in turn, as upkeep does it: not the slabs that the next
+ * blocks come from, and nothing while another thread purges. */
+size_t slab_purge_pages_step(void);
+
+/* Held while blocks are out of their bitmaps to have their pages purged. */
+hak_global struct os_lock slab_pages_lock;
+
 /* --- populate.c: the slab layer's own --- */
 
 /* A fresh span, untouched and not yet the pool's, may have pages faulted in. */

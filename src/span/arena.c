@@ -330,6 +330,13 @@ void arena_purge(struct purge *purge) {
     }
 }
 
+size_t arena_frontier(void) {
+    os_lock_acquire(&arena_lock);
+    size_t index = frontier;
+    os_lock_release(&arena_lock);
+    return index;
+}
+
 struct arena_stats arena_stats(void) {
     struct arena_stats stats = {0};
     os_lock_acquire(&arena_lock);

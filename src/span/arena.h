@@ -29,6 +29,9 @@ size_t arena_taken(void);
 /* Whether that would find any: a hint. */
 bool arena_looks_dirty(void);
 
+/* No SuperSlab from this index on has ever been used. */
+size_t arena_frontier(void);
+
 struct arena_stats {
     size_t reserved_bytes;  /* address space */
     size_t committed_bytes; /* that may be touched */

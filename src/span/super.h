@@ -42,6 +42,7 @@ struct span {
     /* The slab layer's, while it uses the span for blocks of one class. class
      * and shard are read without a lock to find the lock, then checked under it;
      * class 0 says: no blocks here. */
+    bool has_purged; /* some bit of its slabs' purged masks may be set */
     _Atomic uint16_t shard;
     _Atomic uint8_t class;
     uint8_t fill_rank;   /* which of the class's lists it is on */
@@ -76,6 +77,9 @@ struct super {
     struct list link;               /* shard's list by number of free slabs */
     struct list dirty_link;         /* list of those with free slabs that are not zero */
     struct span spans[SUPER_SLABS]; /* by first slab */
+    /* The slab layer's, under the lock of the pool that has the slab. Bit p: page p has
+     * been purged and its blocks have all been free since, so it reads as zero. */
+    uint16_t purged[SUPER_SLABS];
     /* For slabs of more blocks than inline_bits holds. All that a SuperSlab can ever
      * need is had with its descriptor, so that its memory can be used to the end when
      * nothing more is to be had; untouched, it costs nothing. Short ones lie together, for

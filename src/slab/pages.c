@@ -1,0 +1,254 @@
+/* Pages without live blocks inside slabs in use go back to the kernel.
+ *
+ *   pages    |   0   |   1   |   2   |   3   |   4   |   5   | ...
+ *   blocks   | L | f | f f f | f f f | f L f | f f f | f f f | ...   L live, f free
+ *   holes            |---------------|       |-----------------
+ *
+ * A slab becomes empty only when its last block goes; a few long-lived ones keep all its
+ * pages resident. The bitmap proves which pages hold free blocks alone, and nothing of
+ * the allocator's lies on them.
+ *
+ * A hole is purged in three steps, the middle one without the pool's lock:
+ *
+ *   claim     the hole's free blocks leave the bitmap as if they had been handed out:
+ *             nobody else can take them, and the slab cannot become empty
+ *   purge     a call into the kernel a hole
+ *   return    the blocks are free again; their pages are marked as purged
+ *
+ * Meanwhile other blocks of the slab come and go as ever, and another shard may adopt it:
+ * so it is looked up again before the third step. A block freed twice meanwhile is found
+ * then, when its bit turns out to be set.
+ *
+ * The marks (`purged` in span/super.h) say what need not be purged again, and what reads as
+ * zero. They go when a block on the page is handed out. Where the kernel refuses (locked
+ * memory), there is no mark, and nothing has changed.
+ *
+ * Lock: slab_pages_lock, from claim to return, though calls into the kernel come between:
+ * only purgers and fork wait for it. Fork must, for the child would lose the blocks that
+ * are claimed at that moment. */
+#include "slab/pool.h"
+#include "span/arena.h"
+#include "span/report.h"
+
+struct os_lock slab_pages_lock;
+
+/* As many pages in a row as hold no live block, and the blocks on them, of which some may
+ * reach into the pages beside. Holes have a page between them that is none, so no
+ * block lies in two. */
+struct hole {
+    uint16_t page, pages;
+    uint16_t block, blocks;
+    uint16_t dirty; /* of its pages: neither purged already nor never touched */
+    bool is_purged; /* the kernel has taken it */
+};
+
+/* Of one slab at a time: every second page of the most slabs that a class of more than a
+ * few blocks may have (slab/classes.c). */
+enum { HOLES_MAX = 64 };
+struct claim {
+    struct span *span;
+    unsigned class;
+    unsigned count;
+    struct hole holes[HOLES_MAX];
+};
+
+/* --- marks; the pool's lock is held ------------------------------------------- */
+
+static unsigned pages_of_slab(void) { return (unsigned)(SLAB_BYTES / os_page_size()); }
+
+static uint16_t *purged_masks(const struct span *span) {
+    struct super *super = window_super(window_super_index(span->start));
+    return &super->purged[span - super->spans];
+}
+
+static bool is_purged(const struct span *span, unsigned page) {
+    unsigned per_slab = pages_of_slab();
+    return purged_masks(span)[page / per_slab] >> (page % per_slab) & 1;
+}
+
+static void mark_purged(struct span *span, unsigned page, unsigned pages) {
+    unsigned per_slab = pages_of_slab();
+    uint16_t *masks = purged_masks(span);
+    for (unsigned p = page; p < page + pages; p++)
+        masks[p / per_slab] |= (uint16_t)(1u << (p % per_slab));
+    span->has_purged = true;
+}
+
+void pages_begin(struct span *span) {
+    uint16_t *masks = purged_masks(span);
+    for (unsigned s = 0; s < span->slabs; s++)
+        masks[s] = 0;
+    span->has_purged = false;
+}
+
+bool pages_taken(struct span *span, const char *from, const char *to) {
+    unsigned per_slab = pages_of_slab();
+    uint16_t *masks = purged_masks(span);
+    unsigned first = (unsigned)((size_t)(from - span->start) / os_page_size());
+    unsigned last = (unsigned)((size_t)(to - 1 - span->start) / os_page_size());
+    bool all_zero = true;
+    for (unsigned p = first; p <= last; p++) {
+        all_zero &= is_purged(span, p);
+        masks[p / per_slab] &= (uint16_t) ~(1u << (p % per_slab));
+    }
+    bool any = false;
+    for (unsigned s = 0; s < span->slabs; s++)
+        any |= masks[s] != 0;
+    span->has_purged = any;
+    return all_zero;
+}
+
+/* --- holes; the pool's lock is held -------------------------------------------- */
+
+/* The blocks on a page; blocks is 0 behind the last one. */
+static struct hole look_at_page(const struct span *span, unsigned page) {
+    uint32_t size = size_classes[span_class(span)].size;
+    uint32_t start = (uint32_t)(page * os_page_size());
+    unsigned first = hak_min(start / size, (unsigned)span->capacity);
+    unsigned end = (unsigned)(start + os_page_size() - 1) / size + 1;
+    end = hak_min(end, (unsigned)span->capacity);
+    /* What was zero from the start and never handed out has no page to give. */
+    bool is_untouched = first >= span->touched && span->touched < span->capacity;
+    return (struct hole){
+        .page = (uint16_t)page,
+        .pages = 1,
+        .block = (uint16_t)first,
+        .blocks = (uint16_t)(end - first),
+        .dirty = !is_untouched && !is_purged(span, page),
+    };
+}
+
+/* Makes the hole one page longer: the first block there may be its last. */
+static void lengthen(struct hole *hole, const struct hole *page) {
+    hole->pages++;
+    hole->blocks = (uint16_t)(page->block + page->blocks - hole->block);
+    hole->dirty = (uint16_t)(hole->dirty + page->dirty);
+}
+
+static void find_holes(struct claim *claim) {
+    struct span *span = claim->span;
+    unsigned pages = span->slabs * pages_of_slab();
+    struct hole hole = {0};
+    for (unsigned p = 0; p <= pages && claim->count < HOLES_MAX; p++) {
+        struct hole page = {0};
+        if (p < pages)
+            page = look_at_page(span, p);
+        if (p < pages && bitmap_has_all(span->free_bits, page.block, page.blocks)) {
+            if (hole.pages == 0)
+                hole = page;
+            else
+                lengthen(&hole, &page);
+            continue;
+        }
+        if (hole.dirty != 0 && hole.blocks != 0) /* without a block nothing holds the slab */
+            claim->holes[claim->count++] = hole;
+        hole = (struct hole){0};
+    }
+}
+
+/* --- claim, purge, return ---------------------------------------------------------- */
+
+/* Takes the blocks of a slab's holes out of its bitmap; false if it has none. is_upkeep:
+ * the slab that the next blocks come from is left alone, for they would fault its pages in
+ * again. */
+static bool claim_holes(struct claim *claim, bool is_upkeep) {
+    struct span *span = claim->span;
+    struct pool *pool = pool_lock_of(span);
+    if (pool == NULL)
+        return false;
+    claim->class = span_class(span);
+    claim->count = 0;
+    size_t used = (size_t)span->capacity - span->free_count;
+    bool may_have = span_bytes(span) - used * class_size(claim->class) >= os_page_size();
+    if (may_have && !(is_upkeep && pool_fullest(pool) == span))
+        find_holes(claim);
+    for (unsigned h = 0; h < claim->count; h++) {
+        const struct hole *hole = &claim->holes[h];
+        bitmap_change(span->free_bits, hole->block, hole->blocks, false);
+        span->free_count = (uint16_t)(span->free_count - hole->blocks);
+    }
+    if (claim->count != 0)
+        pool_settle(pool, span);
+    os_lock_release(&pool->lock);
+    return claim->count != 0;
+}
+
+/* Returns the bytes given to the kernel. */
+static size_t purge_holes(struct claim *claim) {
+    size_t page_bytes = os_page_size();
+    size_t bytes = 0;
+    for (unsigned h = 0; h < claim->count; h++) {
+        struct hole *hole = &claim->holes[h];
+        char *start = claim->span->start + hole->page * page_bytes;
+        hole->is_purged = os_purge(start, hole->pages * page_bytes);
+        bytes += hole->is_purged ? hole->dirty * page_bytes : 0;
+    }
+    return bytes;
+}
+
+static bool return_hole(struct span *span, const struct hole *hole) {
+    if (hole->is_purged)
+        mark_purged(span, hole->page, hole->pages);
+    span->free_count = (uint16_t)(span->free_count + hole->blocks);
+    span->first_word = (uint16_t)hak_min((unsigned)span->first_word, hole->block / WORD_BITS);
+    return bitmap_change(span->free_bits, hole->block, hole->blocks, true);
+}
+
+static void return_holes(struct claim *claim) {
+    struct span *span = claim->span;
+    struct list retired;
+    list_init(&retired);
+    bool is_whole = true;
+    struct pool *pool = pool_lock_of(span);
+    for (unsigned h = 0; h < claim->count; h++)
+        is_whole &= return_hole(span, &claim->holes[h]);
+    pool_settle_given(pool, span, &retired);
+    os_lock_release(&pool->lock);
+    pool_give_retired(&retired);
+    if (!is_whole)
+        hak_panic(HAK_DOUBLE_FREE, "free: a block of size class %zu in slab %p was free already",
+                  class_size(claim->class), (void *)span->start);
+}
+
+static size_t purge_slab(struct span *span, bool is_upkeep) {
+    struct claim claim = {.span = span};
+    if (!claim_holes(&claim, is_upkeep))
+        return 0;
+    size_t bytes = purge_holes(&claim);
+    return_holes(&claim);
+    return bytes;
+}
+
+/* The slabs of one SuperSlab; slab_pages_lock is held. */
+static size_t purge_super(size_t index, bool is_upkeep) {
+    struct super *super = window_super(index);
+    size_t bytes = 0;
+    if (super == NULL)
+        return 0;
+    uint32_t heads = atomic_load_explicit(&super->heads, memory_order_acquire);
+    for (; heads != 0; heads &= heads - 1)
+        bytes += purge_slab(&super->spans[bit_lowest(heads)], is_upkeep);
+    return bytes;
+}
+
+size_t slab_purge_pages(void) {
+    size_t bytes = 0;
+    size_t end = arena_frontier();
+    for (size_t i = 0; i < end; i++) {
+        os_lock_acquire(&slab_pages_lock);
+        bytes += purge_super(i, false);
+        os_lock_release(&slab_pages_lock);
+    }
+    return bytes;
+}
+
+size_t slab_purge_pages_step(void) {
+    static size_t next; /* under slab_pages_lock */
+    if (!os_lock_try(&slab_pages_lock))
+        return 0;
+    if (next >= arena_frontier())
+        next = 0;
+    size_t bytes = purge_super(next++, true);
+    os_lock_release(&slab_pages_lock);
+    return bytes;
+}

@@ -1,0 +1,350 @@
+/* Purging pages inside slabs in use: what goes and what stays, seen by the kernel; and what
+ * may happen between claim and return, made to happen there: the layer below asks the test
+ * before each call into the kernel. */
+#include "support.h"
+
+#include <string.h>
+
+#include "slab/slab.h"
+
+enum { SHARDS = 2, BLOCKS = 6000, HELD_BYTES = 8 << 20 };
+
+static uint64_t seed = 7;
+static void *blocks[BLOCKS]; /* of one class; NULL: given */
+static unsigned count;
+static unsigned class;
+
+static int start(void **state) {
+    (void)state;
+    start_layers("shards=2", 512 * MIB);
+    return 0;
+}
+
+/* --- a population --------------------------------------------------------------------- */
+
+static void fill_block(void *block) {
+    memset(block, (int)((uintptr_t)block >> 4 & 0x7f) + 1, class_size(class));
+}
+
+static bool is_filled(const void *block) {
+    const unsigned char *bytes = block;
+    unsigned char mark = (unsigned char)(((uintptr_t)block >> 4 & 0x7f) + 1);
+    for (size_t i = 0; i < class_size(class); i++) {
+        if (bytes[i] != mark)
+            return false;
+    }
+    return true;
+}
+
+static void take_many(unsigned shard, size_t size) {
+    class = class_of(size);
+    unsigned most = (unsigned)hak_min((size_t)BLOCKS, HELD_BYTES / class_size(class));
+    for (count = 0; count < most;)
+        count += slab_take(shard, class, blocks + count, most - count, NULL);
+    for (unsigned i = 0; i < count; i++)
+        fill_block(blocks[i]);
+}
+
+static void give(unsigned i) {
+    void *block = blocks[i];
+    blocks[i] = NULL;
+    slab_give(class, &block, 1);
+}
+
+/* Gives all but one in kept. */
+static void give_most(unsigned kept) {
+    for (unsigned i = 0; i < count; i++) {
+        if (random_below(&seed, kept) != 0)
+            give(i);
+    }
+}
+
+static void give_rest(void) {
+    for (unsigned i = 0; i < count; i++) {
+        if (blocks[i] != NULL)
+            give(i);
+    }
+    slab_trim();
+    assert_int_equal(slab_stats(class).slab_bytes, 0);
+    assert_int_equal(slab_stats(class).taken, slab_stats(class).given);
+    span_purge_all(); /* the next slabs are zero again */
+}
+
+static bool is_live(const char *page) {
+    const char *end = page + os_page_size();
+    for (unsigned i = 0; i < count; i++) {
+        const char *block = blocks[i];
+        if (block != NULL && block < end && block + class_size(class) > page)
+            return true;
+    }
+    return false;
+}
+
+/* What there is in memory of the slabs of live blocks. */
+struct pages {
+    size_t dead_bytes; /* on pages without live blocks */
+    size_t tail_bytes; /* most that can lie behind last blocks */
+};
+
+static struct pages look_at_pages(void) {
+    struct pages pages = {0};
+    const struct span *seen[HELD_BYTES / SLAB_BYTES + 1] = {NULL};
+    for (unsigned i = 0; i < count; i++) {
+        const struct span *span = blocks[i] != NULL ? span_of(blocks[i]) : NULL;
+        if (blocks[i] != NULL)
+            assert_true(is_filled(blocks[i]));
+        unsigned at_seen = 0;
+        while (span != NULL && seen[at_seen] != NULL && seen[at_seen] != span)
+            at_seen++;
+        if (span == NULL || seen[at_seen] == span)
+            continue;
+        seen[at_seen] = span;
+        size_t used_bytes = span->capacity * class_size(class);
+        pages.tail_bytes += span_bytes(span) - used_bytes;
+        for (size_t at = 0; at < used_bytes; at += os_page_size()) {
+            bool live = is_live(span->start + at);
+            bool resident = os_resident_pages(span->start + at, os_page_size()) != 0;
+            assert_true(resident || !live);
+            pages.dead_bytes += resident && !live ? os_page_size() : 0;
+        }
+    }
+    return pages;
+}
+
+/* Purges all pages that can go; returns bytes. */
+static size_t assert_purge(void) {
+    struct pages before = look_at_pages();
+    size_t bytes = slab_purge_pages();
+    assert_in_range(bytes, before.dead_bytes, before.dead_bytes + before.tail_bytes);
+    assert_int_equal(look_at_pages().dead_bytes, 0);
+    assert_int_equal(slab_purge_pages(), 0);
+    return bytes;
+}
+
+/* --- what goes ------------------------------------------------------------------------ */
+
+static const size_t sizes[] = {16, 48, 128, 1000, 4096, 5120, 9000, 22528, 100000, 1 << 20};
+enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
+static void test_pages_without_blocks_go(void **state) {
+    (void)state;
+    size_t all = 0;
+    for (unsigned s = 0; s < SIZES; s++) {
+        take_many(s % SHARDS, sizes[s]);
+        give_most(sizes[s] < 1000 ? 200 : 4);
+        slab_trim();
+        all += assert_purge();
+        give_rest();
+    }
+    assert_true(os_page_size() > 4096 || all > 20 * MIB);
+}
+
+/* Blocks of purged pages serve again; those that are said to be zero are. */
+static void test_purged_pages_serve_again(void **state) {
+    (void)state;
+    for (unsigned s = 0; s < SIZES; s++) {
+        take_many(0, sizes[s]);
+        give_most(3);
+        slab_trim();
+        unsigned zero = 0;
+        size_t purged = slab_purge_pages();
+        for (unsigned i = 0; i < count; i++) {
+            if (blocks[i] != NULL)
+                continue;
+            bool is_zero = false;
+            unsigned char *block = slab_take_one(0, class, &is_zero);
+            assert_non_null(block);
+            assert_false(is_filled(block) && is_zero);
+            for (size_t b = 0; is_zero && b < class_size(class); b++)
+                assert_int_equal(block[b], 0);
+            zero += is_zero;
+            fill_block(block);
+            blocks[i] = block;
+        }
+        for (unsigned i = 0; i < count; i++)
+            assert_true(is_filled(blocks[i]));
+        /* All that was purged is in use again. */
+        if (class_size(class) % os_page_size() == 0)
+            assert_true(zero * class_size(class) + look_at_pages().tail_bytes >= purged);
+        /* Written again: they must go again. */
+        give_most(3);
+        slab_trim();
+        slab_purge_pages();
+        assert_int_equal(look_at_pages().dead_bytes, 0);
+        give_rest();
+    }
+}
+
+/* Locked memory: nothing has changed, and later it goes. */
+static void test_kernel_refuses(void **state) {
+    (void)state;
+    take_many(0, 4096);
+    give_most(4);
+    slab_trim();
+    refuse_kind(OS_CALL_PURGE);
+    assert_int_equal(slab_purge_pages(), 0);
+    allow_all();
+    assert_true(os_page_size() == SLAB_BYTES || look_at_pages().dead_bytes != 0);
+    assert_purge();
+    give_rest();
+}
+
+/* A few live blocks at the start of each of two slabs: upkeep spares the fuller one. */
+static void test_upkeep_spares_the_next(void **state) {
+    (void)state;
+    take_many(0, 512);
+    struct span *first = span_of(blocks[0]), *second = NULL;
+    for (unsigned i = 0; i < count; i++) {
+        struct span *span = span_of(blocks[i]);
+        if (span != first && second == NULL)
+            second = span;
+        bool is_fuller = span == second && (char *)blocks[i] < span->start + SLAB_BYTES / 2;
+        bool is_sparse = span == first && (char *)blocks[i] == span->start;
+        if (!is_fuller && !is_sparse)
+            give(i);
+    }
+    slab_trim();
+    size_t bytes = 0;
+    for (size_t steps = 0; steps < 64; steps++)
+        bytes += slab_purge_pages_step();
+    if (os_page_size() < SLAB_BYTES) {
+        assert_int_equal(bytes, SLAB_BYTES - os_page_size());
+        assert_int_equal(slab_purge_pages(), SLAB_BYTES / 2);
+    }
+    assert_int_equal(look_at_pages().dead_bytes, 0);
+    give_rest();
+}
+
+/* --- in the middle of a purge ---------------------------------------------------------- */
+
+static void (*meanwhile)(void);
+
+static bool call_meanwhile(enum os_call kind) {
+    if (kind == OS_CALL_PURGE && meanwhile != NULL) {
+        void (*act)(void) = meanwhile;
+        meanwhile = NULL;
+        act();
+    }
+    return false;
+}
+
+/* One slab whose upper half is live: the lower one is purged while act runs. */
+static size_t purge_meanwhile(void (*act)(void)) {
+    if (os_page_size() == SLAB_BYTES)
+        skip();
+    class = class_of(1024);
+    count = 0;
+    while (count < SLAB_BYTES / 1024)
+        count += slab_take(0, class, blocks + count, SLAB_BYTES / 1024 - count, NULL);
+    for (unsigned i = 0; i < count; i++) {
+        fill_block(blocks[i]);
+        assert_ptr_equal(span_of(blocks[i]), span_of(blocks[0]));
+        if ((uintptr_t)blocks[i] % SLAB_BYTES < SLAB_BYTES / 2)
+            give(i);
+    }
+    meanwhile = act;
+    os_test_refuses = call_meanwhile;
+    size_t bytes = slab_purge_pages();
+    os_test_refuses = NULL;
+    assert_null(meanwhile);
+    return bytes;
+}
+
+static void take_two(void) {
+    void *taken[2];
+    unsigned got = slab_take(0, class, taken, 1, NULL);
+    got += slab_take(1, class, taken + 1, 1, NULL);
+    assert_int_equal(got, 2);
+    for (unsigned i = 0; i < 2; i++)
+        assert_ptr_not_equal(span_of(taken[i]), span_of(blocks[0]));
+    slab_give(class, taken, 2);
+}
+
+static void test_claimed_blocks_are_not_taken(void **state) {
+    (void)state;
+    assert_int_equal(purge_meanwhile(take_two), SLAB_BYTES / 2);
+    assert_int_equal(look_at_pages().dead_bytes, 0);
+    give_rest();
+}
+
+static struct span *emptied;
+static void give_upper_half(void) {
+    emptied = span_of(blocks[0]);
+    for (unsigned i = 0; i < count; i++) {
+        if (blocks[i] != NULL)
+            give(i);
+    }
+    assert_ptr_equal(span_of(emptied->start), emptied);
+    assert_int_equal(slab_stats(class).slab_bytes, SLAB_BYTES);
+}
+
+static void test_slab_that_empties_waits_for_the_purge(void **state) {
+    (void)state;
+    assert_int_equal(purge_meanwhile(give_upper_half), SLAB_BYTES / 2);
+    slab_trim();
+    assert_int_equal(slab_stats(class).slab_bytes, 0);
+    assert_null(span_of(emptied->start));
+}
+
+static void *adopted;
+static void let_other_shard_adopt(void) {
+    struct span *span = NULL;
+    for (unsigned i = 0, given = 0; i < count && given < 24; i++) {
+        if (blocks[i] == NULL)
+            continue;
+        span = span_of(blocks[i]);
+        give(i);
+        given++;
+    }
+    assert_int_equal(slab_take(1, class, &adopted, 1, NULL), 1);
+    assert_ptr_equal(span_of(adopted), span);
+    assert_int_equal(window_entry(adopted), slab_entry(1, class));
+}
+
+static void test_slab_that_moves_is_found(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < BLOCKS; i++)
+        blocks[i] = NULL;
+    size_t bytes = purge_meanwhile(let_other_shard_adopt);
+    assert_int_equal(bytes, SLAB_BYTES / 2);
+    slab_give(class, &adopted, 1);
+    give_rest();
+}
+
+static void *twice;
+static void give_twice(void) {
+    void *block = twice;
+    slab_give(class, &block, 1);
+}
+
+static void double_free_meanwhile(void *context) {
+    twice = context;
+    purge_meanwhile(give_twice);
+}
+
+static void test_second_free_is_seen(void **state) {
+    (void)state;
+    if (os_page_size() == SLAB_BYTES)
+        skip();
+    class = class_of(1024);
+    void *block;
+    assert_int_equal(slab_take(0, class, &block, 1, NULL), 1);
+    void *lowest = block; /* it will be in the half that is purged */
+    slab_give(class, &block, 1);
+    assert_dies(double_free_meanwhile, lowest, "hakmem: double free: ", NULL);
+    slab_trim();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pages_without_blocks_go),
+        cmocka_unit_test(test_purged_pages_serve_again),
+        cmocka_unit_test(test_kernel_refuses),
+        cmocka_unit_test(test_upkeep_spares_the_next),
+        cmocka_unit_test(test_claimed_blocks_are_not_taken),
+        cmocka_unit_test(test_slab_that_empties_waits_for_the_purge),
+        cmocka_unit_test(test_slab_that_moves_is_found),
+        cmocka_unit_test(test_second_free_is_seen),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}
