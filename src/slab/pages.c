@@ -52,6 +52,9 @@ struct claim {
     struct hole holes[HOLES_MAX];
 };
 
+/* One step of upkeep: SuperSlabs looked at, at most, and bytes after which it stops. */
+enum { STEP_SUPERS = 16, STEP_BYTES = 4 << 20 };
+
 /* --- marks; the pool's lock is held ------------------------------------------- */
 
 static unsigned pages_of_slab(void) { return (unsigned)(SLAB_BYTES / os_page_size()); }
@@ -244,11 +247,15 @@ size_t slab_purge_pages(void) {
 
 size_t slab_purge_pages_step(void) {
     static size_t next; /* under slab_pages_lock */
+    size_t bytes = 0;
     if (!os_lock_try(&slab_pages_lock))
         return 0;
-    if (next >= arena_frontier())
-        next = 0;
-    size_t bytes = purge_super(next++, true);
+    size_t end = arena_frontier();
+    for (unsigned looks = 0; looks < STEP_SUPERS && bytes < STEP_BYTES; looks++) {
+        if (next >= end)
+            next = 0;
+        bytes += purge_super(next++, true);
+    }
     os_lock_release(&slab_pages_lock);
     return bytes;
 }

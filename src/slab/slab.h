@@ -58,8 +58,8 @@ void slab_trim(void);
 /* Gives all of them back to the kernel; returns bytes. May wait for another purge. */
 size_t slab_purge_pages(void);
 
-/* The same for the next SuperSlab in turn, as upkeep does it: not the slabs that the next
- * blocks come from, and nothing while another thread purges. */
+/* The same for the next few SuperSlabs in turn, as upkeep does it: not the slabs that the
+ * next blocks come from, and nothing while another thread purges. */
 size_t slab_purge_pages_step(void);
 
 /* Held while blocks are out of their bitmaps to have their pages purged. */
