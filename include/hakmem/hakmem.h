@@ -153,6 +153,23 @@ HAK_EXPORT void hak_thread_idle(void) HAK_NOEXCEPT;
  * proportion to the heap, but other threads hardly wait for it. errno is kept. */
 HAK_EXPORT size_t hak_purge(void) HAK_NOEXCEPT;
 
+/* For programs that can move their own objects: 1 if memory would be saved by moving the
+ * block at ptr, for it lies in a slab that could become empty while fuller slabs have room
+ * for what is in it; else 0, as for large blocks, NULL and other allocators' blocks. Ask
+ * right before moving each block, in the thread that moves it:
+ *
+ *     if (hak_is_sparse(old) && (moved = malloc(size)) != NULL) {
+ *         memcpy(moved, old, size);
+ *         ... let all that points to old point to moved ...
+ *         free(old);
+ *     }
+ *
+ * After a 1 the thread's next block of this size comes from a fuller slab. Going over all
+ * objects two or three times packs them; hak_purge then gives back at once what has
+ * become free. ptr must stay in use meanwhile. A hint about this moment: other threads
+ * go on. Takes a lock for a moment, and some tens of nanoseconds. */
+HAK_EXPORT int hak_is_sparse(const void *ptr) HAK_NOEXCEPT;
+
 /* The value in force of an option of HAKMEM_OPTIONS as text, into buffer of
  * capacity bytes, always terminated. Returns the length of the whole text,
  * which is cut when it does not fit; -1 with EINVAL for an unknown name. */

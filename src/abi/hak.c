@@ -57,6 +57,7 @@ int hak_malloc_trim(size_t pad) {
 void hak_thread_idle(void) { front_thread_idle(); }
 
 size_t hak_purge(void) { return front_purge(); }
+int hak_is_sparse(const void *block) { return front_is_sparse(block); }
 int hak_mallopt(int param, int value) {
     (void)param;
     (void)value;

@@ -122,6 +122,10 @@ void cache_give(struct thread *thread, uint16_t entry, void *block);
  * whose contents are not known, or one whose pages may never have been touched. */
 void *cache_take_zeroed(struct thread *thread, unsigned class, bool *is_zero);
 
+/* Whether the program had better move this block, of a map entry's class (slab_is_sparse).
+ * If so, the thread's next block of the class comes from another slab. */
+bool cache_is_sparse(struct thread *thread, uint16_t entry, const void *block);
+
 /* Sends all blocks of a thread's bins home. */
 void cache_flush(struct thread *thread);
 

@@ -48,6 +48,13 @@ size_t front_usable_bytes(const void *block) {
     return class != 0 ? class_size(class) : large_usable_bytes(block);
 }
 
+bool front_is_sparse(const void *block) {
+    uint16_t entry = window_entry(block);
+    unsigned bin = entry_bin(entry);
+    struct thread *thread = bin != BIN_NONE && bin < CLASS_COUNT ? front_thread() : NULL;
+    return thread != NULL && cache_is_sparse(thread, entry, block);
+}
+
 size_t front_good_size(size_t size, size_t alignment) {
     if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX || !front_start())
         return 0;

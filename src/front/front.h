@@ -44,6 +44,9 @@ void *front_resize(void *block, size_t size);
 
 size_t front_usable_bytes(const void *block);
 
+/* Whether the caller had better move a block elsewhere: see cache_is_sparse. */
+bool front_is_sparse(const void *block);
+
 /* What front_usable_bytes would say of a block of size and alignment; 0: such a
  * block cannot be had. */
 size_t front_good_size(size_t size, size_t alignment);

@@ -85,6 +85,7 @@ static unsigned give_to(unsigned shard, unsigned class, void **blocks, unsigned 
             continue;
         }
         unsigned run = is_ours ? give_run(span, &size_classes[class], blocks + i, count - i) : 0;
+        pool->free_blocks += run;
         if (run != 0)
             pool_settle_given(pool, span, &retired);
         else if (bad != NULL)

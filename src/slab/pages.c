@@ -169,6 +169,7 @@ static bool claim_holes(struct claim *claim, bool is_upkeep) {
         const struct hole *hole = &claim->holes[h];
         bitmap_change(span->free_bits, hole->block, hole->blocks, false);
         span->free_count = (uint16_t)(span->free_count - hole->blocks);
+        pool->free_blocks -= hole->blocks;
     }
     if (claim->count != 0)
         pool_settle(pool, span);
@@ -203,8 +204,10 @@ static void return_holes(struct claim *claim) {
     list_init(&retired);
     bool is_whole = true;
     struct pool *pool = pool_lock_of(span);
-    for (unsigned h = 0; h < claim->count; h++)
+    for (unsigned h = 0; h < claim->count; h++) {
         is_whole &= return_hole(span, &claim->holes[h]);
+        pool->free_blocks += claim->holes[h].blocks;
+    }
     pool_settle_given(pool, span, &retired);
     os_lock_release(&pool->lock);
     pool_give_retired(&retired);

@@ -99,6 +99,7 @@ void pool_retire(struct pool *pool, struct span *span, struct list *retired) {
     pool_unlist(pool, span);
     populate_learn(pool, span);
     pool_count(&pool->slab_count, -span->slabs);
+    pool->free_blocks -= span->capacity;
     atomic_store_explicit(&span->class, 0, memory_order_relaxed);
     pool_write_entries(span, 0);
     list_push_back(retired, &span->link);

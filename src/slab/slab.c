@@ -98,6 +98,7 @@ static bool add_span(unsigned shard, unsigned class, unsigned *fresh) {
     atomic_store_explicit(&span->class, (uint8_t) class, memory_order_release);
     pool_write_entries(span, slab_entry(shard, class));
     pool_count(&pool->slab_count, span->slabs);
+    pool->free_blocks += span->capacity;
     pool_settle(pool, span);
     os_lock_release(&pool->lock);
     return true;
@@ -112,6 +113,8 @@ static bool move_sparse(struct pool *from, struct pool *to, unsigned shard, unsi
         struct span *span = container_of(from->partial[rank].next, struct span, link);
         pool_unlist(from, span);
         pool_count(&from->slab_count, -span->slabs);
+        from->free_blocks -= span->free_count;
+        to->free_blocks += span->free_count;
         atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
         pool_write_entries(span, slab_entry(shard, class));
         pool_count(&to->slab_count, span->slabs);
@@ -179,6 +182,7 @@ static unsigned take_partial(unsigned shard, unsigned class, void **out, unsigne
     }
     unsigned taken = (unsigned)(out + want - end);
     pool->taken += taken;
+    pool->free_blocks -= taken;
     os_lock_release(&pool->lock);
     if (taken < want) {
         for (unsigned i = 0; i < taken; i++)
@@ -209,6 +213,7 @@ static void *take_one(unsigned shard, unsigned class, bool *is_zero) {
             *is_zero |= pages_taken(span, block, (char *)block + size);
         pool_settle(pool, span);
         pool->taken++;
+        pool->free_blocks--;
     }
     os_lock_release(&pool->lock);
     return block;

@@ -22,6 +22,7 @@ struct pool {
     _Atomic uint32_t slab_count;     /* read without the lock as a hint */
     _Atomic uint32_t step_bytes;     /* of the next slab to be faulted in (populate.c) */
     uint64_t taken, given;           /* blocks since the start */
+    uint64_t free_blocks;            /* bits set in its slabs' bitmaps */
 };
 /* pools[shard][class]: as many rows as there are shards, had at the start. */
 hak_global struct pool (*pools)[CLASS_COUNT];
@@ -49,6 +50,10 @@ void slab_give(unsigned class, void **blocks, unsigned count);
 /* As slab_give, for bins that nobody vouches for (flush.c, reclaiming after a
  * fork): what is no block in use is left alone. */
 void slab_reclaim(unsigned class, void **blocks, unsigned count);
+
+/* Whether moving this block of a class, in use, elsewhere in its shard would help its slab
+ * to become empty (sparse.c). False for other pointers. A hint: true now. */
+bool slab_is_sparse(const void *block, unsigned class);
 
 /* Gives wholly free slabs back to their SuperSlabs. */
 void slab_trim(void);
