@@ -17,6 +17,10 @@ def test_a_child_reclaims_the_caches_of_lost_threads(run: Runner) -> None:
     assert run("fork_threads", "generations").stderr == ""
 
 
+def test_fork_while_pages_are_purged(run: Runner) -> None:
+    assert run("fork_purge").stderr == ""
+
+
 def test_fork_handlers_of_others_allocate(run: Runner) -> None:
     assert run("fork_handlers").stderr == ""
 

@@ -3,6 +3,8 @@
  * before each call into the kernel. */
 #include "support.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "slab/slab.h"
@@ -335,6 +337,76 @@ static void test_second_free_is_seen(void **state) {
     slab_trim();
 }
 
+/* --- threads -------------------------------------------------------------------------- */
+
+enum { WORKERS = 3, WORKER_BLOCKS = 600, PURGES = 300, BATCH = 8 };
+static atomic_bool is_over;
+
+/* First and last word of a block say whose it is. */
+static void sign(uint64_t *block, size_t size, uint64_t owner) {
+    block[0] = owner ^ (uintptr_t)block;
+    block[size / 8 - 1] = owner ^ (uintptr_t)block;
+}
+
+static bool is_signed(const uint64_t *block, size_t size, uint64_t owner) {
+    uint64_t mark = owner ^ (uintptr_t)block;
+    return block[0] == mark && block[size / 8 - 1] == mark;
+}
+
+/* Counts up and down, so that pages become wholly free and serve again. */
+static void *take_and_give(void *argument) {
+    uintptr_t number = (uintptr_t)argument;
+    uint64_t chance = number;
+    unsigned own_class = class_of(number == 0 ? 6000 : 512);
+    size_t size = class_size(own_class);
+    void *own[WORKER_BLOCKS];
+    unsigned held = 0;
+    bool is_growing = true;
+    bool all_whole = true;
+    while (!atomic_load(&is_over)) {
+        is_growing = held == 0 || (is_growing && held + BATCH <= WORKER_BLOCKS);
+        if (is_growing) {
+            unsigned got = slab_take(number % SHARDS, own_class, own + held, BATCH, NULL);
+            for (unsigned i = held; i < held + got; i++)
+                sign(own[i], size, number);
+            held += got;
+        } else {
+            unsigned i = (unsigned)random_below(&chance, held);
+            void *block = own[i];
+            own[i] = own[--held];
+            all_whole &= is_signed(block, size, number);
+            slab_give(own_class, &block, 1);
+        }
+    }
+    for (unsigned i = 0; i < held; i++)
+        all_whole &= is_signed(own[i], size, number);
+    slab_give(own_class, own, held);
+    return all_whole ? argument : &is_over;
+}
+
+static void test_threads_go_on_meanwhile(void **state) {
+    (void)state;
+    pthread_t threads[WORKERS];
+    for (uintptr_t i = 0; i < WORKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_and_give, (void *)i), 0);
+    size_t wanted_bytes = os_page_size() < SLAB_BYTES ? 4 * MIB : 0;
+    size_t bytes = 0;
+    for (unsigned i = 0; i < PURGES || bytes < wanted_bytes; i++)
+        bytes += slab_purge_pages() + slab_purge_pages_step();
+    atomic_store(&is_over, true);
+    for (uintptr_t i = 0; i < WORKERS; i++) {
+        void *result;
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        assert_ptr_equal(result, (void *)i);
+    }
+    slab_trim();
+    static const size_t used[] = {512, 6000};
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(slab_stats(class_of(used[i])).slab_bytes, 0);
+        assert_int_equal(slab_stats(class_of(used[i])).taken, slab_stats(class_of(used[i])).given);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pages_without_blocks_go),
@@ -345,6 +417,7 @@ int main(void) {
         cmocka_unit_test(test_slab_that_empties_waits_for_the_purge),
         cmocka_unit_test(test_slab_that_moves_is_found),
         cmocka_unit_test(test_second_free_is_seen),
+        cmocka_unit_test(test_threads_go_on_meanwhile),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

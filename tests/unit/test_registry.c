@@ -208,6 +208,42 @@ static void test_torn_bins(void **state) {
     assert_int_equal(registry_count(), 0);
 }
 
+/* --- asked to flush ------------------------------------------------------------------------ */
+
+/* The next free of any class is a slow call, and a slow call sends all blocks home. */
+static void test_asked_to_flush(void **state) {
+    (void)state;
+    unsigned class = class_of(144);
+    struct thread *asker = registry_add(), *other = registry_add();
+    void *live = thread_malloc(other, class);
+    use(asker, class);
+    use(other, class);
+    use(other, class_of(208));
+    void *foreign = thread_malloc(asker, class);
+    thread_free(other, foreign);
+    assert_true(blocks_cached(other, class) > 0);
+    registry_ask_flush(asker);
+    assert_non_null(bin_limit(own_bin(asker, class)));
+    assert_null(bin_limit(own_bin(other, class)));
+    assert_null(bin_limit(own_bin(other, class_of(208))));
+    uint64_t slow = slow_calls_made();
+    thread_free(other, live);
+    assert_int_equal(slow_calls_made(), slow + 1);
+    assert_true(blocks_cached(other, class) > 0);
+    cache_tick(asker, false);
+    assert_true(blocks_cached(asker, class) > 0);
+    cache_tick(other, false);
+    assert_int_equal(blocks_cached(other, class), 0);
+    assert_int_equal(blocks_cached(other, class_of(208)), 0);
+    /* Once; then its bins are as good as any. */
+    use(other, class);
+    cache_tick(other, false);
+    assert_true(blocks_cached(other, class) > 0);
+    assert_thread_is_sound(other);
+    thread_end(asker);
+    thread_end(other);
+}
+
 /* --- every thread that there is or was ------------------------------------------------------ */
 
 static void count_thread(const struct thread *thread, void *context) {
@@ -283,6 +319,7 @@ int main(void) {
         cmocka_unit_test(test_structures_are_reused),
         cmocka_unit_test(test_released_structures_are_reused),
         cmocka_unit_test(test_no_memory_for_a_thread),
+        cmocka_unit_test(test_asked_to_flush),
         cmocka_unit_test(test_visit),
         cmocka_unit_test(test_exact),
         cmocka_unit_test(test_orphans_are_reclaimed),
