@@ -200,8 +200,9 @@ static void test_upkeep_spares_the_next(void **state) {
         struct span *span = span_of(blocks[i]);
         if (span != first && second == NULL)
             second = span;
-        bool is_fuller = span == second && (char *)blocks[i] < span->start + SLAB_BYTES / 2;
-        bool is_sparse = span == first && (char *)blocks[i] == span->start;
+        size_t at = (uintptr_t)blocks[i] % SLAB_BYTES;
+        bool is_fuller = span == second && at < SLAB_BYTES / 2;
+        bool is_sparse = span == first && at == 0;
         if (!is_fuller && !is_sparse)
             give(i);
     }
