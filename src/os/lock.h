@@ -1,5 +1,5 @@
-/* A lock of four bytes that sleeps in the kernel when it must wait, and that a
- * forking thread can walk through. See lock.c.
+/* A lock that sleeps in the kernel when it must wait, and that a forking thread can walk
+ * through. See lock.c.
  *
  * Each lock counts how often it was taken and how often that meant waiting
  * (docs/reference/statistics.md).
@@ -20,6 +20,11 @@
  *   arena      the window's SuperSlabs
  *   huge       the table of huge blocks
  *   metadata   memory for descriptors
+ *
+ * Calls into the kernel are made outside them, with four exceptions, rare or wanted:
+ * addresses are reserved under arena's (arena.c:grow), chunks mapped under metadata's, and so
+ * under registry's or arena's, whose holder asks; a huge block and its table move under
+ * huge's, where it costs nobody else a wait; and purge's is there to be held meanwhile.
  */
 #ifndef HAK_OS_LOCK_H
 #define HAK_OS_LOCK_H

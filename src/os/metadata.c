@@ -32,7 +32,8 @@ static void count(_Atomic size_t *counter, size_t bytes) {
 /* Room for bytes at next, from a new chunk: of the usual size, or just enough
  * where address space is short. What the old chunk had left is forgotten. Each chunk
  * is two mappings, of which a process may have 65,530: so chunks grow with what there
- * is already, and a heap of 1 TiB has under a hundred. */
+ * is already, and a heap of 1 TiB has under a hundred. Its two calls into the kernel are
+ * made under the lock, for whoever else waits here needs the same chunk. */
 static bool new_chunk(size_t bytes) {
     size_t page = os_page_size();
     size_t grown = atomic_load_explicit(&taken_bytes, memory_order_relaxed) / GROWTH_PARTS;

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "os/options.h"
+#include "span/arena.h"
+#include "span/shard.h"
 #include "threads.h"
 
 enum { THREADS = 5, BLOCKS = 3000, OPERATIONS = 100000, FOREIGN_MAX = 31 };
@@ -438,6 +440,49 @@ static void test_zeroed(void **state) {
     assert_all_accounted_for(NULL, 0);
 }
 
+/* --- calls into the kernel ---------------------------------------------------------------- */
+
+static unsigned calls_made, calls_under_lock;
+
+static bool is_held(const struct os_lock *lock) { return atomic_load(&lock->state) != LOCK_FREE; }
+
+/* Asked before each call. Nobody else is here, so what is held is held by the caller. */
+static bool note_locks(enum os_call kind) {
+    bool held = false;
+    for (unsigned shard = 0; shard < slab_shard_count(); shard++) {
+        for (unsigned class = 1; class < CLASS_COUNT; ++class)
+            held |= is_held(&pools[shard][class].lock);
+        held |= is_held(&span_shards[shard].lock);
+    }
+    /* arena.c:grow, and metadata for descriptors. */
+    bool is_known = kind == OS_CALL_RESERVE || kind == OS_CALL_COMMIT || kind == OS_CALL_ADVISE;
+    held |= !is_known && is_held(&arena_lock);
+    calls_made++;
+    calls_under_lock += held;
+    return false;
+}
+
+/* No thread waits for a slab or a span while another is in the kernel. */
+static void test_no_call_under_a_lock(void **state) {
+    (void)state;
+    os_test_refuses = note_locks;
+    struct thread *thread = busy_thread();
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < BLOCKS; i++)
+            blocks[i] = thread_malloc(thread, random_class());
+        for (int i = 0; i < BLOCKS; i++)
+            thread_free(thread, blocks[i]);
+        cache_flush(thread);
+        slab_trim();
+        span_purge_all();
+    }
+    thread_end(thread);
+    registry_release(1);
+    os_test_refuses = NULL;
+    assert_true(calls_made > 10);
+    assert_int_equal(calls_under_lock, 0);
+}
+
 /* --- out of memory
  * ------------------------------------------------------------------------------------ */
 
@@ -480,6 +525,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_zeroed),
         cmocka_unit_test(test_use_earns_room),
         cmocka_unit_test(test_random_use),
+        cmocka_unit_test(test_no_call_under_a_lock),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, start, NULL);
