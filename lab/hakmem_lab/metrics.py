@@ -45,7 +45,9 @@ _ALL = (
     Metric("rss_after_2s_bytes", "bytes", "resident 2 s after"),
     Metric("fragmentation", "ratio", "resident over live memory"),
     Metric("thread_bytes", "bytes", "memory of one more thread", small=True),
-    Metric("thread_heap_bytes", "bytes", "the same over a thread that does not allocate", small=True),
+    Metric(
+        "thread_heap_bytes", "bytes", "the same over a thread that does not allocate", small=True
+    ),
     Metric("private_bytes", "bytes", "memory of one more process", small=True),
 )
 

@@ -19,8 +19,8 @@ struct os_lock registry_lock;
 enum {
     SHARE_PART = 2, /* a thread may have this part of what the others have left, */
     LEAST_PART = 4, /* and in any case this part of an equal share */
-    PROMISE_STEP_BYTES = 16 * 1024,
 };
+static const size_t promise_step_bytes = 16 * KIB;
 
 static struct list alive = {&alive, &alive};
 static struct list dead = {&dead, &dead}; /* released ones behind the others */
@@ -46,7 +46,7 @@ size_t registry_budget_bytes(const struct thread *thread) {
 
 void registry_promise(struct thread *thread, size_t bytes) {
     size_t change = bytes - thread->promised_bytes;
-    if (bytes != 0 && change + PROMISE_STEP_BYTES < 2 * PROMISE_STEP_BYTES)
+    if (bytes != 0 && change + promise_step_bytes < 2 * promise_step_bytes)
         return;
     thread->promised_bytes = bytes;
     /* atomic: cold, telemetry; read in registry_budget_bytes, and orders nothing. */

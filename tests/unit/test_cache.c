@@ -179,7 +179,7 @@ static void test_use_earns_room(void **state) {
         for (int i = 0; i < A_LITTLE; i++)
             thread_free(thread, blocks[i]);
     }
-    assert_true(thread->limit_bytes > 2 * LITTLE_BYTES);
+    assert_true(thread->limit_bytes > (size_t)2 * LITTLE_BYTES);
     assert_thread_is_sound(thread);
     thread_end(thread);
 }

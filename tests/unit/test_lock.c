@@ -37,8 +37,8 @@ static void test_mutual_exclusion(void **state) {
         pthread_join(threads[i], NULL);
     assert_int_equal(counter, THREADS * ROUNDS);
     assert_int_equal(atomic_load(&lock.state), LOCK_FREE);
-    assert_int_equal(atomic_load(&lock.acquired), acquired + THREADS * ROUNDS);
-    assert_true(atomic_load(&lock.contended) < THREADS * ROUNDS);
+    assert_int_equal(atomic_load(&lock.acquired), acquired + (size_t)THREADS * ROUNDS);
+    assert_true(atomic_load(&lock.contended) < (size_t)THREADS * ROUNDS);
 }
 
 static void test_try(void **state) {
