@@ -18,7 +18,8 @@ pytestmark = [native, pytest.mark.skipif(MODE == "never", reason="this kernel gi
 
 def heap(run: Runner, options: str, mebibytes: int) -> dict[str, tuple[int, int, str]]:
     """Full and trimmed: KiB in huge pages, mappings, advice."""
-    rows = [line.split() for line in run("huge_pages", mebibytes, options=options).stdout.split("\n")]
+    done = run("huge_pages", mebibytes, options=options)
+    rows = [line.split() for line in done.stdout.splitlines()]
     return {row[0]: (int(row[1]), int(row[2]), row[3]) for row in rows if len(row) == 4}
 
 

@@ -112,14 +112,13 @@ static void test_asked_for_when_large(void **state) {
     struct span *spans[40];
     size_t from = options_profile()->thp_from_bytes / SUPER_BYTES;
     assert_true(from > 0 && from < 30);
-    uint64_t advised = os_call_count(OS_CALL_ADVISE);
     for (size_t i = 0; i < from; i++) {
         spans[i] = take(0, SUPER_SLABS);
         assert_false(super_of(spans[i])->wants_huge);
     }
     bool gives = os_huge_page_bytes(SUPER_BYTES) != 0;
     uint64_t reserved = os_call_count(OS_CALL_RESERVE);
-    advised = os_call_count(OS_CALL_ADVISE);
+    uint64_t advised = os_call_count(OS_CALL_ADVISE);
     for (size_t i = from; i < 40; i++) {
         spans[i] = take(0, SUPER_SLABS);
         assert_int_equal(super_of(spans[i])->wants_huge, gives);
