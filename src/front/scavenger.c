@@ -19,11 +19,8 @@
  * so it also ends when no thread is left that ever called malloc. A program without threads
  * of its own gets none: the C library takes faster paths in it, and fork copies all of it.
  *
- * The thread has all signals blocked, a small stack and no cache. pthread_create may
- * allocate, so it is called without locks, and after state has left NONE. */
-#include <pthread.h>
-#include <signal.h>
-
+ * The thread has no cache. Making it may allocate, so that is done without locks, and
+ * after state has left NONE. */
 #include "front/front.h"
 #include "os/options.h"
 #include "os/system.h"
@@ -32,9 +29,8 @@
 
 enum {
     PERIOD_MIN_MS = 10,
-    RETRY_MS = 1000,          /* after a thread could not be made, or was not wanted yet */
-    STACK_BYTES = 128 * 1024, /* most of it for other libraries' thread-local data */
-    LARGE_SUPERS = 4,         /* a large heap has more, beside one a shard */
+    RETRY_MS = 1000,  /* after a thread could not be made, or was not wanted yet */
+    LARGE_SUPERS = 4, /* a large heap has more, beside one a shard */
 };
 
 enum { NONE, WORKS, SLEEPS };
@@ -100,30 +96,12 @@ static void *scavenge(void *unused) {
 
 /* --- its making ---------------------------------------------------------------- */
 
-static bool make_thread(void) {
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) != 0)
-        return false;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    /* A new thread has its maker's mask. By the C library's own call, which leaves out the
-     * signal by which setuid reaches every thread. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_t thread;
-    int error = pthread_create(&thread, &attributes, scavenge, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error == 0;
-}
-
 static hak_cold void start(void) {
     uint64_t now_ms = os_now_ms();
     if (now_ms < atomic_load_explicit(&not_before_ms, memory_order_relaxed) ||
         !change_state(NONE, WORKS))
         return;
-    if (os_is_threaded() && make_thread())
+    if (os_is_threaded() && os_start_thread(scavenge))
         return;
     atomic_store_explicit(&not_before_ms, now_ms + RETRY_MS, memory_order_relaxed);
     change_state(WORKS, NONE);

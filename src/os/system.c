@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
@@ -41,6 +43,25 @@ bool os_is_threaded(void) {
     bool is_known = stat("/proc/self/task", &tasks) == 0;
     errno = saved_errno;
     return is_known && tasks.st_nlink > 3;
+}
+
+bool os_start_thread(void *(*main)(void *)) {
+    enum { STACK_BYTES = 128 * 1024 }; /* most of it for other libraries' thread-local data */
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    /* A new thread has its maker's mask. By the C library's own call, which leaves out the
+     * signal by which setuid reaches every thread. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    int error = pthread_create(&thread, &attributes, main, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error == 0;
 }
 
 void os_name_thread(const char *name) { prctl(PR_SET_NAME, name); }

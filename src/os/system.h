@@ -16,6 +16,10 @@ void os_sleep_ms(uint64_t ms);
 bool os_may_be_threaded(bool ask_libc);
 bool os_is_threaded(void);
 
+/* Makes a thread that runs main and that nobody waits for, with a small stack and all
+ * signals blocked. Called without locks, for the C library may allocate. */
+bool os_start_thread(void *(*main)(void *));
+
 /* Of the calling thread, as ps -L and top -H show it: at most 15 characters. */
 void os_name_thread(const char *name);
 

@@ -64,6 +64,11 @@ static uint16_t *purged_masks(const struct span *span) {
     return &super->purged[span - super->spans];
 }
 
+static uint16_t *populated_pages(const struct span *span) {
+    struct super *super = window_super(window_super_index(span->start));
+    return &super->populated[span - super->spans];
+}
+
 static bool is_purged(const struct span *span, unsigned page) {
     unsigned per_slab = pages_of_slab();
     return purged_masks(span)[page / per_slab] >> (page % per_slab) & 1;
@@ -77,7 +82,8 @@ static void mark_purged(struct span *span, unsigned page, unsigned pages) {
     span->has_purged = true;
 }
 
-void pages_begin(struct span *span) {
+void pages_begin(struct span *span, size_t populated_bytes) {
+    *populated_pages(span) = (uint16_t)(populated_bytes / os_page_size());
     uint16_t *masks = purged_masks(span);
     for (unsigned s = 0; s < span->slabs; s++)
         masks[s] = 0;
@@ -111,7 +117,8 @@ static struct hole look_at_page(const struct span *span, unsigned page) {
     unsigned end = (unsigned)(start + os_page_size() - 1) / size + 1;
     end = hak_min(end, (unsigned)span->capacity);
     /* What was zero from the start and never handed out has no page to give. */
-    bool is_untouched = first >= span->touched && span->touched < span->capacity;
+    bool is_untouched =
+        first >= span->touched && span->touched < span->capacity && page >= *populated_pages(span);
     return (struct hole){
         .page = (uint16_t)page,
         .pages = 1,

@@ -48,8 +48,8 @@ void pool_give_retired(struct list *retired);
 
 /* --- pages.c ------------------------------------------------------------------ */
 
-/* No page of a new slab is marked as purged. */
-void pages_begin(struct span *span);
+/* No page of a new slab is marked as purged; so many bytes of it are resident, untouched. */
+void pages_begin(struct span *span, size_t populated_bytes);
 
 /* All blocks between from and to, in a slab that has purged pages, are with threads or the
  * program now; true if the pages there read as zero, all of them. */

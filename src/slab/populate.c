@@ -24,10 +24,10 @@ enum {
     MOST_SHARE = 16, /* of what the class has */
 };
 
-void populate_fresh(struct pool *pool, unsigned class, const struct span *span) {
+size_t populate_fresh(struct pool *pool, unsigned class, const struct span *span) {
     size_t most = options_profile()->populate_max_bytes;
     if (most == 0 || class_size(class) > LARGEST_BLOCK_BYTES)
-        return;
+        return 0;
     size_t step = atomic_load_explicit(&pool->step_bytes, memory_order_relaxed);
     size_t next = step == 0 ? (size_t)FIRST_STEP_BYTES : step * 2;
     atomic_store_explicit(&pool->step_bytes, (uint32_t)hak_min(next, most), memory_order_relaxed);
@@ -35,8 +35,7 @@ void populate_fresh(struct pool *pool, unsigned class, const struct span *span) 
     size_t bytes = hak_min(step, slabs * SLAB_BYTES / MOST_SHARE);
     bytes = align_down(hak_min(bytes, span_bytes(span)), os_page_size());
     /* One page is cheaper by a fault. */
-    if (bytes > os_page_size())
-        os_populate(span->start, bytes);
+    return bytes > os_page_size() && os_populate(span->start, bytes) ? bytes : 0;
 }
 
 void populate_learn(struct pool *pool, const struct span *span) {

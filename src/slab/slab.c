@@ -90,9 +90,7 @@ static bool add_span(unsigned shard, unsigned class, unsigned *fresh) {
     span->fill_rank = FILL_UNLISTED;
     list_init(&span->link);
     mark_all_free(span);
-    if (is_zero)
-        populate_fresh(&pools[shard][class], class, span);
-    pages_begin(span);
+    pages_begin(span, is_zero ? populate_fresh(&pools[shard][class], class, span) : 0);
     struct pool *pool = pool_lock(shard, class);
     atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
     atomic_store_explicit(&span->class, (uint8_t) class, memory_order_release);

@@ -72,8 +72,9 @@ hak_global struct os_lock slab_pages_lock;
 
 /* --- populate.c: the slab layer's own --- */
 
-/* A fresh span, untouched and not yet the pool's, may have pages faulted in. */
-void populate_fresh(struct pool *pool, unsigned class, const struct span *span);
+/* A fresh span, untouched and not yet the pool's, may have pages faulted in: so many bytes
+ * from its start. */
+size_t populate_fresh(struct pool *pool, unsigned class, const struct span *span);
 
 /* The pool gives a span back: was it worth it? The pool's lock is held. */
 void populate_learn(struct pool *pool, const struct span *span);
