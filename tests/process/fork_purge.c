@@ -5,6 +5,7 @@
  * usage: fork_purge */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,8 @@
 enum { BLOCKS = 2000, SIZE = 3008, KEPT_ONE_IN = 8, FORKS = 200, LOST_THREADS = 8 };
 
 static char *blocks[BLOCKS];
-static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_bool stop;
+static sem_t asked, done;
+static atomic_bool is_over;
 
 static void fill_all(void) {
     for (size_t i = 0; i < BLOCKS; i++) {
@@ -36,17 +37,17 @@ static void empty_most(void) {
     }
 }
 
-/* Nothing but the purge happens without the lock. */
-static void *purge_repeatedly(void *argument) {
+/* This thread has no blocks of its own: were it inside a flush of its bins when another
+ * forks, the child would lose what is on its way home. */
+static void *purge_when_asked(void *argument) {
     (void)argument;
-    while (!atomic_load(&stop)) {
-        pthread_mutex_lock(&blocks_lock);
-        fill_all();
-        empty_most();
-        pthread_mutex_unlock(&blocks_lock);
+    for (;;) {
+        sem_wait(&asked);
+        if (atomic_load(&is_over))
+            return NULL;
         process_trim();
+        sem_post(&done);
     }
-    return NULL;
 }
 
 /* Bytes of slabs that hold blocks of SIZE, from the library's own statistics. */
@@ -85,21 +86,34 @@ static int live_as_child(void) {
     return 0;
 }
 
+/* Somewhere in the purge: after up to 0.6 ms, asleep or at work. */
+static void wait_a_moment(unsigned i) {
+    if (i % 2 == 0) {
+        usleep(i * 37 % 600);
+        return;
+    }
+    for (volatile unsigned spins = i * 1009 % 200000; spins != 0;)
+        spins = spins - 1;
+}
+
 int main(void) {
     process_begin();
     pthread_t purger;
-    fill_all();
-    CHECK(pthread_create(&purger, NULL, purge_repeatedly, NULL) == 0);
+    CHECK(sem_init(&asked, 0, 0) == 0 && sem_init(&done, 0, 0) == 0);
+    CHECK(pthread_create(&purger, NULL, purge_when_asked, NULL) == 0);
     for (unsigned i = 0; i < FORKS; i++) {
-        usleep(i * 37 % 1000);
-        pthread_mutex_lock(&blocks_lock);
+        fill_all();
+        empty_most();
+        sem_post(&asked);
+        wait_a_moment(i);
         pid_t child = fork();
         if (child == 0)
             _exit(live_as_child());
-        pthread_mutex_unlock(&blocks_lock);
         wait_for_success(child);
+        sem_wait(&done);
     }
-    atomic_store(&stop, true);
+    atomic_store(&is_over, true);
+    sem_post(&asked);
     CHECK(pthread_join(purger, NULL) == 0);
     return process_ok();
 }
