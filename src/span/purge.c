@@ -46,14 +46,14 @@ static uint32_t lowest_slabs(const struct super *super, size_t bytes) {
 static struct super *claim(struct span_shard *shard, struct purge *purge, uint32_t *slabs) {
     struct super *super = NULL;
     os_lock_acquire(&shard->lock);
-    if (!list_is_empty(&shard->dirty) && shard->dirty_slabs > purge->kept_slabs) {
+    if (!list_is_empty(&shard->dirty) && shard_dirty_slabs(shard) > purge->kept_slabs) {
         super = container_of(shard->dirty.next, struct super, dirty_link);
         bool is_young = super->dirty_since_ms > purge->before_ms;
         purge->left_some |= is_young;
         if (is_young) {
             super = NULL;
         } else {
-            size_t over = (shard->dirty_slabs - purge->kept_slabs) * SLAB_BYTES;
+            size_t over = (shard_dirty_slabs(shard) - purge->kept_slabs) * SLAB_BYTES;
             size_t bytes = hak_min(purge->most_bytes - purge->done_bytes, over);
             *slabs = lowest_slabs(super, bytes);
             shard_take(shard, super, *slabs);
@@ -107,10 +107,13 @@ static struct purge decayed(uint64_t now_ms) {
 }
 
 bool span_decay(unsigned shard, uint64_t now_ms) {
+    struct purge purge = decayed(now_ms);
+    /* Most calls find nothing: then they need no lock to see it. */
+    if (shard_dirty_slabs(&span_shards[shard]) <= purge.kept_slabs && !arena_looks_dirty())
+        return false;
     /* Somebody else is at it; what of this shard is left then, nobody knows. */
     if (!os_lock_try(&purge_lock))
         return true;
-    struct purge purge = decayed(now_ms);
     purge_shard(&span_shards[shard], &purge);
     arena_purge(&purge);
     os_lock_release(&purge_lock);

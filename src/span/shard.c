@@ -27,11 +27,16 @@ void shard_init(struct span_shard *shard) {
     list_init(&shard->dirty);
 }
 
+static void count_dirty(struct span_shard *shard, size_t change) {
+    atomic_store_explicit(&shard->dirty_slabs, shard_dirty_slabs(shard) + change,
+                          memory_order_relaxed);
+}
+
 static void unlist(struct span_shard *shard, struct super *super) {
     unsigned free = bit_count(super->free);
     if (free == 0)
         return;
-    shard->dirty_slabs -= bit_count(super->free & ~super->zero);
+    count_dirty(shard, -(size_t)bit_count(super->free & ~super->zero));
     shard->warm_count -= free == SUPER_SLABS;
     list_remove(&super->link);
     if (list_is_empty(&shard->by_free[free]))
@@ -42,7 +47,7 @@ static void enlist(struct span_shard *shard, struct super *super) {
     unsigned free = bit_count(super->free);
     if (free == 0)
         return;
-    shard->dirty_slabs += bit_count(super->free & ~super->zero);
+    count_dirty(shard, bit_count(super->free & ~super->zero));
     shard->warm_count += free == SUPER_SLABS;
     list_push_front(&shard->by_free[free], &super->link);
     shard->occupied |= UINT64_C(1) << free;

@@ -13,7 +13,7 @@ struct span_shard {
     uint64_t occupied;                    /* bit f: by_free[f] is not empty */
     struct list by_free[SUPER_SLABS + 1]; /* SuperSlabs with f free slabs; full ones on none */
     struct list dirty;                    /* with dirty free slabs, oldest first */
-    size_t dirty_slabs;                   /* free ones that have been used */
+    _Atomic size_t dirty_slabs;           /* free and used; read without the lock as a hint */
     _Atomic bool looks_dirty;             /* a hint that saves the lock: there are such */
     size_t super_count;
     unsigned warm_count;               /* on by_free[SUPER_SLABS] */
@@ -26,6 +26,10 @@ struct span_shard {
 hak_global struct span_shard span_shards[MAX_SHARDS];
 
 void shard_init(struct span_shard *shard);
+
+hak_inline size_t shard_dirty_slabs(const struct span_shard *shard) {
+    return atomic_load_explicit(&shard->dirty_slabs, memory_order_relaxed);
+}
 
 /* Where a request is met. */
 struct place {
