@@ -67,7 +67,7 @@ def value_of(text: str) -> str:
     """A number of a table, in C ("32 * MIB") or for people ("32 MiB"); a word as it is."""
     number, _, unit = text.replace("* ", "").replace("IB", "iB").partition(" ")
     if not number.isdigit():
-        return text.removeprefix("OS_THP_").lower()
+        return text.removeprefix("OS_THP_").removeprefix("PAGE_PURGE_").lower()
     return str(int(number) * (UNITS[unit] if unit else 1))
 
 

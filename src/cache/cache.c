@@ -144,8 +144,8 @@ bool cache_tick(struct thread *thread, bool at_once) {
     if (now_ms - thread->aged_ms >= hak_max(options_profile()->decay_ms, (uint64_t)AGE_MIN_MS)) {
         thread->aged_ms = now_ms;
         bins_age(thread);
-        if (options_profile()->purges_pages)
-            slab_purge_pages_step();
+        if (options_profile()->page_purge == PAGE_PURGE_ALWAYS)
+            slab_purge_pages_step(false, NULL);
     }
     return span_decay(thread->shard, now_ms);
 }

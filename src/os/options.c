@@ -28,7 +28,7 @@ static const struct hak_profile profiles[] = {
             .populate_max_bytes = 1 * MIB,
             .thp = OS_THP_ALWAYS,
             .thp_from_bytes = 32 * MIB,
-            .purges_pages = false,
+            .page_purge = PAGE_PURGE_NEVER,
         },
     [PROFILE_BALANCED] =
         {
@@ -46,7 +46,7 @@ static const struct hak_profile profiles[] = {
             .populate_max_bytes = 64 * KIB,
             .thp = OS_THP_DEFAULT,
             .thp_from_bytes = 0,
-            .purges_pages = false,
+            .page_purge = PAGE_PURGE_QUIET,
         },
     [PROFILE_LEAN] =
         {
@@ -64,7 +64,7 @@ static const struct hak_profile profiles[] = {
             .populate_max_bytes = 0,
             .thp = OS_THP_NEVER,
             .thp_from_bytes = 0,
-            .purges_pages = true,
+            .page_purge = PAGE_PURGE_ALWAYS,
         },
 };
 

@@ -9,6 +9,10 @@
 
 enum hak_profile_name { PROFILE_SPEED, PROFILE_BALANCED, PROFILE_LEAN };
 
+/* Of pages without blocks in slabs that have some: never; where the slab has not changed for
+ * a while, in programs with threads; wherever they are. */
+enum page_purge { PAGE_PURGE_NEVER, PAGE_PURGE_QUIET, PAGE_PURGE_ALWAYS };
+
 /* How much memory is kept warm. One row a profile in options.c. */
 struct hak_profile {
     const char *name;
@@ -24,8 +28,8 @@ struct hak_profile {
     uint64_t trade_bytes_per_ms; /* or, while the heap grows, this many before it */
     size_t populate_max_bytes;   /* of a fresh slab faulted in by one call; 0: none */
     enum os_thp thp;
-    size_t thp_from_bytes; /* huge pages are asked for once the heap is so large */
-    bool purges_pages;     /* now and then also those without blocks in slabs in use */
+    size_t thp_from_bytes;      /* huge pages are asked for once the heap is so large */
+    enum page_purge page_purge; /* of pages without blocks in slabs in use, unasked */
 };
 
 enum stats_mode { STATS_OFF, STATS_EXIT, STATS_EXIT_JSON, STATS_EXACT, STATS_EXACT_JSON };

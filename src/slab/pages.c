@@ -64,9 +64,9 @@ static uint16_t *purged_masks(const struct span *span) {
     return &super->purged[span - super->spans];
 }
 
-static uint16_t *populated_pages(const struct span *span) {
-    struct super *super = window_super(window_super_index(span->start));
-    return &super->populated[span - super->spans];
+static unsigned populated_pages(const struct span *span) {
+    const struct super *super = window_super(window_super_index(span->start));
+    return super->populated[span - super->spans];
 }
 
 static bool is_purged(const struct span *span, unsigned page) {
@@ -83,7 +83,9 @@ static void mark_purged(struct span *span, unsigned page, unsigned pages) {
 }
 
 void pages_begin(struct span *span, size_t populated_bytes) {
-    *populated_pages(span) = (uint16_t)(populated_bytes / os_page_size());
+    struct super *super = window_super(window_super_index(span->start));
+    super->populated[span - super->spans] = (uint16_t)(populated_bytes / os_page_size());
+    super->free_seen[span - super->spans] = 0;
     uint16_t *masks = purged_masks(span);
     for (unsigned s = 0; s < span->slabs; s++)
         masks[s] = 0;
@@ -118,7 +120,7 @@ static struct hole look_at_page(const struct span *span, unsigned page) {
     end = hak_min(end, (unsigned)span->capacity);
     /* What was zero from the start and never handed out has no page to give. */
     bool is_untouched =
-        first >= span->touched && span->touched < span->capacity && page >= *populated_pages(span);
+        first >= span->touched && span->touched < span->capacity && page >= populated_pages(span);
     return (struct hole){
         .page = (uint16_t)page,
         .pages = 1,
@@ -158,10 +160,28 @@ static void find_holes(struct claim *claim) {
 
 /* --- claim, purge, return ---------------------------------------------------------- */
 
-/* Takes the blocks of a slab's holes out of its bitmap; false if it has none. is_upkeep:
- * the slab that the next blocks come from is left alone, for they would fault its pages in
- * again. */
-static bool claim_holes(struct claim *claim, bool is_upkeep) {
+/* Whose holes are purged. NOT_THE_NEXT leaves out the slab that the next blocks come from,
+ * for they would fault its pages in again. */
+enum choice { ANY_SLABS, NOT_THE_NEXT, QUIET_SLABS };
+
+/* Whether as many blocks are free as at the last look; most likely the same ones. */
+static bool is_quiet(const struct span *span) {
+    struct super *super = window_super(window_super_index(span->start));
+    uint16_t *seen = &super->free_seen[span - super->spans];
+    uint16_t now = (uint16_t)(span->free_count + 1);
+    bool is_same = *seen == now;
+    *seen = now;
+    return is_same;
+}
+
+static bool is_chosen(struct pool *pool, const struct span *span, enum choice choice) {
+    if (choice == QUIET_SLABS)
+        return is_quiet(span);
+    return choice == ANY_SLABS || pool_fullest(pool) != span;
+}
+
+/* Takes the blocks of a slab's holes out of its bitmap; false if it has none. */
+static bool claim_holes(struct claim *claim, enum choice choice) {
     struct span *span = claim->span;
     struct pool *pool = pool_lock_of(span);
     if (pool == NULL)
@@ -170,7 +190,7 @@ static bool claim_holes(struct claim *claim, bool is_upkeep) {
     claim->count = 0;
     size_t used = (size_t)span->capacity - span->free_count;
     bool may_have = span_bytes(span) - used * class_size(claim->class) >= os_page_size();
-    if (may_have && !(is_upkeep && pool_fullest(pool) == span))
+    if (may_have && is_chosen(pool, span, choice))
         find_holes(claim);
     for (unsigned h = 0; h < claim->count; h++) {
         const struct hole *hole = &claim->holes[h];
@@ -223,9 +243,9 @@ static void return_holes(struct claim *claim) {
                   class_size(claim->class), (void *)span->start);
 }
 
-static size_t purge_slab(struct span *span, bool is_upkeep) {
+static size_t purge_slab(struct span *span, enum choice choice) {
     struct claim claim = {.span = span};
-    if (!claim_holes(&claim, is_upkeep))
+    if (!claim_holes(&claim, choice))
         return 0;
     size_t bytes = purge_holes(&claim);
     return_holes(&claim);
@@ -233,14 +253,14 @@ static size_t purge_slab(struct span *span, bool is_upkeep) {
 }
 
 /* The slabs of one SuperSlab; slab_pages_lock is held. */
-static size_t purge_super(size_t index, bool is_upkeep) {
+static size_t purge_super(size_t index, enum choice choice) {
     struct super *super = window_super(index);
     size_t bytes = 0;
     if (super == NULL)
         return 0;
     uint32_t heads = atomic_load_explicit(&super->heads, memory_order_acquire);
     for (; heads != 0; heads &= heads - 1)
-        bytes += purge_slab(&super->spans[bit_lowest(heads)], is_upkeep);
+        bytes += purge_slab(&super->spans[bit_lowest(heads)], choice);
     return bytes;
 }
 
@@ -249,23 +269,29 @@ size_t slab_purge_pages(void) {
     size_t end = arena_frontier();
     for (size_t i = 0; i < end; i++) {
         os_lock_acquire(&slab_pages_lock);
-        bytes += purge_super(i, false);
+        bytes += purge_super(i, ANY_SLABS);
         os_lock_release(&slab_pages_lock);
     }
     return bytes;
 }
 
-size_t slab_purge_pages_step(void) {
+size_t slab_purge_pages_step(bool only_quiet, bool *turn_ended) {
     static size_t next; /* under slab_pages_lock */
     size_t bytes = 0;
+    bool has_ended = false;
     if (!os_lock_try(&slab_pages_lock))
         return 0;
     size_t end = arena_frontier();
-    for (unsigned looks = 0; looks < STEP_SUPERS && bytes < STEP_BYTES; looks++) {
-        if (next >= end)
-            next = 0;
-        bytes += purge_super(next++, true);
+    for (unsigned looks = 0; looks < STEP_SUPERS && bytes < STEP_BYTES && !has_ended; looks++) {
+        if (next < end)
+            bytes += purge_super(next, only_quiet ? QUIET_SLABS : NOT_THE_NEXT);
+        next++;
+        has_ended = next >= end;
     }
+    if (has_ended)
+        next = 0;
     os_lock_release(&slab_pages_lock);
+    if (turn_ended != NULL)
+        *turn_ended = has_ended;
     return bytes;
 }

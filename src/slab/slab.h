@@ -63,9 +63,10 @@ void slab_trim(void);
 /* Gives all of them back to the kernel; returns bytes. May wait for another purge. */
 size_t slab_purge_pages(void);
 
-/* The same for the next few SuperSlabs in turn, as upkeep does it: not the slabs that the
- * next blocks come from, and nothing while another thread purges. */
-size_t slab_purge_pages_step(void);
+/* The same for the next SuperSlabs in turn, as upkeep does it: nothing while another thread
+ * purges, and not the slabs that the next blocks come from; only_quiet: those that have not
+ * changed since the last such look, these too. *turn_ended, unless NULL: it has come round. */
+size_t slab_purge_pages_step(bool only_quiet, bool *turn_ended);
 
 /* Held while blocks are out of their bitmaps to have their pages purged. */
 hak_global struct os_lock slab_pages_lock;

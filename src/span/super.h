@@ -80,6 +80,8 @@ struct super {
     /* The slab layer's, under the lock of the pool that has the slab. Bit p: page p has
      * been purged and its blocks have all been free since, so it reads as zero. */
     uint16_t purged[SUPER_SLABS];
+    uint16_t free_seen[SUPER_SLABS]; /* by first slab: free blocks at the last look for quiet
+                                      * slabs, and 1; 0: none yet */
     uint16_t populated[SUPER_SLABS]; /* by first slab: pages at its span's start faulted in early */
     /* For slabs of more blocks than inline_bits holds. All that a SuperSlab can ever
      * need is had with its descriptor, so that its memory can be used to the end when

@@ -209,11 +209,41 @@ static void test_upkeep_spares_the_next(void **state) {
     slab_trim();
     size_t bytes = 0;
     for (size_t steps = 0; steps < 64; steps++)
-        bytes += slab_purge_pages_step();
+        bytes += slab_purge_pages_step(false, NULL);
     if (os_page_size() < SLAB_BYTES) {
         assert_int_equal(bytes, SLAB_BYTES - os_page_size());
         assert_int_equal(slab_purge_pages(), SLAB_BYTES / 2);
     }
+    assert_int_equal(look_at_pages().dead_bytes, 0);
+    give_rest();
+}
+
+static size_t turn_for_quiet(void) {
+    size_t bytes = 0;
+    for (bool has_ended = false; !has_ended;)
+        bytes += slab_purge_pages_step(true, &has_ended);
+    return bytes;
+}
+
+/* Upkeep beside the program: a slab has to be the same at two looks. */
+static void test_quiet_slabs(void **state) {
+    (void)state;
+    take_many(0, 1024);
+    give_most(6);
+    slab_trim();
+    size_t dead = look_at_pages().dead_bytes;
+    assert_true(os_page_size() == SLAB_BYTES || dead > MIB);
+    turn_for_quiet();
+    assert_int_equal(look_at_pages().dead_bytes, dead);
+    unsigned changed = 0;
+    while (blocks[changed] == NULL)
+        changed++;
+    give(changed);
+    dead = look_at_pages().dead_bytes;
+    turn_for_quiet(); /* all slabs but one are as they were */
+    size_t left = look_at_pages().dead_bytes;
+    assert_true(left <= SLAB_BYTES && (left > 0 || dead == 0));
+    turn_for_quiet();
     assert_int_equal(look_at_pages().dead_bytes, 0);
     give_rest();
 }
@@ -393,7 +423,7 @@ static void test_threads_go_on_meanwhile(void **state) {
     size_t wanted_bytes = os_page_size() < SLAB_BYTES ? 4 * MIB : 0;
     size_t bytes = 0;
     for (unsigned i = 0; i < PURGES || bytes < wanted_bytes; i++)
-        bytes += slab_purge_pages() + slab_purge_pages_step();
+        bytes += slab_purge_pages() + slab_purge_pages_step(false, NULL);
     atomic_store(&is_over, true);
     for (uintptr_t i = 0; i < WORKERS; i++) {
         void *result;
@@ -412,6 +442,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pages_without_blocks_go),
         cmocka_unit_test(test_purged_pages_serve_again),
+        cmocka_unit_test(test_quiet_slabs),
         cmocka_unit_test(test_kernel_refuses),
         cmocka_unit_test(test_upkeep_spares_the_next),
         cmocka_unit_test(test_claimed_blocks_are_not_taken),
