@@ -28,6 +28,10 @@ void catch_stderr(void (*act)(void *context), void *context, char *text, size_t 
 void start_os(const char *options);
 void start_layers(const char *options, size_t window_bytes);
 
+/* After that: whether os_populate makes pages resident. Emulators may take the advice and do
+ * nothing. */
+bool kernel_populates(void);
+
 /* From here on the kernel refuses calls of one kind; OS_CALL_KINDS: of every
  * kind. Until allow_all. */
 void refuse_kind(int kind);
