@@ -174,7 +174,8 @@ static size_t allowance(struct span_shard *shard, size_t wanted) {
     int64_t saved = shard->allowance_bytes + (int64_t)(now_ms - shard->allowance_ms) * bytes_per_ms;
     shard->allowance_bytes = hak_min(saved, bytes_per_ms * ALLOWANCE_MS);
     bool is_growing = now_ms - shard->allowance_ms < options_profile()->decay_ms ||
-                      wanted > STEADY_SLABS * (size_t)SLAB_BYTES;
+                      wanted > STEADY_SLABS * (size_t)SLAB_BYTES ||
+                      shard_dirty_slabs(shard) > kept_slabs();
     shard->allowance_ms = now_ms;
     size_t allowed =
         saved <= 0 || !is_growing ? 0 : hak_min(wanted, (size_t)shard->allowance_bytes);
