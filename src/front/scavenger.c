@@ -38,6 +38,7 @@ enum {
 enum { NONE, WORKS, SLEEPS };
 static _Atomic uint32_t state;
 static _Atomic uint64_t not_before_ms;
+static size_t links_alone = OS_LINKS_OF_ONE_THREAD; /* an emulator may have threads of its own */
 static _Atomic bool is_child; /* of a fork: its parent's threads do not make it threaded */
 
 static bool change_state(uint32_t from, uint32_t to) {
@@ -116,7 +117,7 @@ static hak_cold void start(void) {
     if (now_ms < atomic_load_explicit(&not_before_ms, memory_order_relaxed) ||
         !change_state(NONE, WORKS))
         return;
-    if (os_is_threaded() && os_start_thread(scavenge))
+    if (os_thread_links() > links_alone && os_start_thread(scavenge))
         return;
     atomic_store_explicit(&not_before_ms, now_ms + RETRY_MS, memory_order_relaxed);
     change_state(WORKS, NONE);
@@ -137,5 +138,6 @@ void scavenger_after_free(bool is_dirty) {
 
 void scavenger_forget(void) {
     atomic_store_explicit(&is_child, true, memory_order_relaxed);
+    links_alone = os_thread_links();
     atomic_store_explicit(&state, NONE, memory_order_relaxed);
 }

@@ -37,12 +37,12 @@ bool os_may_be_threaded(bool ask_libc) {
     return !ask_libc || &__libc_single_threaded == NULL || __libc_single_threaded == 0;
 }
 
-bool os_is_threaded(void) {
-    struct stat tasks; /* a folder has a link for itself, its parent, and each folder in it */
+size_t os_thread_links(void) {
+    struct stat tasks;
     int saved_errno = errno;
     bool is_known = stat("/proc/self/task", &tasks) == 0;
     errno = saved_errno;
-    return is_known && tasks.st_nlink > 3;
+    return is_known ? tasks.st_nlink : 0;
 }
 
 bool os_start_thread(void *(*main)(void *)) {

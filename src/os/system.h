@@ -11,10 +11,14 @@ uint64_t os_now_ms(void);
 
 void os_sleep_ms(uint64_t ms);
 
-/* Whether the process has more than one thread. The first asks the C library, if that is
- * wanted and it can tell: no system call, but it goes on saying so when they have ended. */
+/* Whether the process may have more than one thread: what the C library says, if that is
+ * wanted and it can tell. No system call, but it goes on saying so when they have ended. */
 bool os_may_be_threaded(bool ask_libc);
-bool os_is_threaded(void);
+
+/* Grows with the number of threads: the links of /proc/self/task, a folder that has one for
+ * itself, one for its parent and one for each folder in it. 0: not known. */
+enum { OS_LINKS_OF_ONE_THREAD = 3 };
+size_t os_thread_links(void);
 
 /* Makes a thread that runs main and that nobody waits for, with a small stack and all
  * signals blocked. Called without locks, for the C library may allocate. */
