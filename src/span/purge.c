@@ -28,10 +28,10 @@ enum { KEPT_SHARE = 64 };   /* of the heap, dirty and free, may stay so for ever
 enum { STEADY_SLABS = 2 };  /* taken at once by a heap that does not grow */
 enum { ALLOWANCE_MS = 20 }; /* an allowance not used adds up over this long */
 
-/* The lowest slabs that may be purged, as many as hold bytes; all, where not one by one. */
+/* The lowest slabs that may be purged, as many as hold bytes; all, where they go together. */
 static uint32_t lowest_slabs(const struct super *super, size_t bytes) {
     uint32_t slabs = super_purgeable(super);
-    if (slabs == ALL_SLABS)
+    if (super->goes_whole)
         return slabs;
     uint32_t lowest = 0;
     for (size_t held = 0; slabs != 0 && held < bytes; held += SLAB_BYTES) {
@@ -41,41 +41,48 @@ static uint32_t lowest_slabs(const struct super *super, size_t bytes) {
     return lowest;
 }
 
+/* Slabs that are the purger's. */
+struct claim {
+    struct super *super; /* NULL: nothing to purge */
+    uint32_t slabs;
+    uint32_t dirty; /* of them; one that goes whole has untouched slabs among the others */
+};
+
 /* Takes dirty slabs off the SuperSlab that has had such for longest, if that is long
  * enough. */
-static struct super *claim(struct span_shard *shard, struct purge *purge, uint32_t *slabs) {
-    struct super *super = NULL;
+static struct claim claim(struct span_shard *shard, struct purge *purge) {
+    struct claim claim = {NULL, 0, 0};
     os_lock_acquire(&shard->lock);
     if (!list_is_empty(&shard->dirty) && shard_dirty_slabs(shard) > purge->kept_slabs) {
-        super = container_of(shard->dirty.next, struct super, dirty_link);
+        struct super *super = container_of(shard->dirty.next, struct super, dirty_link);
         bool is_young = super->dirty_since_ms > purge->before_ms;
         purge->left_some |= is_young;
-        if (is_young) {
-            super = NULL;
-        } else {
+        if (!is_young) {
             size_t over = (shard_dirty_slabs(shard) - purge->kept_slabs) * SLAB_BYTES;
             size_t bytes = hak_min(purge->most_bytes - purge->done_bytes, over);
-            *slabs = lowest_slabs(super, bytes);
-            shard_take(shard, super, *slabs);
+            claim.super = super;
+            claim.slabs = lowest_slabs(super, bytes);
+            claim.dirty = claim.slabs & ~super->zero;
+            shard_take(shard, super, claim.slabs);
         }
-    } else if (list_is_empty(&shard->dirty)) {
-        atomic_store_explicit(&shard->looks_dirty, false, memory_order_relaxed);
     }
     os_lock_release(&shard->lock);
-    return super;
+    return claim;
 }
 
 static void purge_shard(struct span_shard *shard, struct purge *purge) {
-    struct super *super;
-    uint32_t slabs = 0;
-    while (purge->done_bytes < purge->most_bytes && (super = claim(shard, purge, &slabs)) != NULL) {
-        bool is_purged = move_out(super, slabs);
+    while (purge->done_bytes < purge->most_bytes) {
+        struct claim taken = claim(shard, purge);
+        if (taken.super == NULL)
+            break;
+        bool is_purged = move_out(taken.super, taken.slabs);
+        uint32_t gone = is_purged ? taken.dirty : 0;
         os_lock_acquire(&shard->lock);
-        shard_give_purged(shard, super, slabs, is_purged);
+        shard_give_purged(shard, taken.super, taken.slabs, (taken.slabs & ~taken.dirty) | gone);
         os_lock_release(&shard->lock);
-        size_t gone = is_purged ? bit_count(slabs) * (size_t)SLAB_BYTES : 0;
-        limits_discharge(gone);
-        purge->done_bytes += gone;
+        size_t gone_bytes = bit_count(gone) * (size_t)SLAB_BYTES;
+        limits_discharge(gone_bytes);
+        purge->done_bytes += gone_bytes;
     }
 }
 
@@ -148,7 +155,7 @@ size_t span_purge_all(void) {
 static bool looks_dirty(void) {
     bool is_dirty = arena_looks_dirty();
     for (unsigned s = 0; s < span_shard_count() && !is_dirty; s++)
-        is_dirty = atomic_load_explicit(&span_shards[s].looks_dirty, memory_order_relaxed);
+        is_dirty = shard_dirty_slabs(&span_shards[s]) != 0;
     return is_dirty;
 }
 

@@ -74,7 +74,6 @@ static void note_dirty(struct span_shard *shard, struct super *super, uint64_t n
     if (super_purgeable(super) != 0 && list_is_empty(&super->dirty_link)) {
         super->dirty_since_ms = now_ms;
         list_push_back(&shard->dirty, &super->dirty_link);
-        atomic_store_explicit(&shard->looks_dirty, true, memory_order_relaxed);
     }
 }
 
@@ -127,11 +126,11 @@ void shard_give(struct span_shard *shard, struct super *super, uint32_t slabs) {
 }
 
 void shard_give_purged(struct span_shard *shard, struct super *super, uint32_t slabs,
-                       bool is_zero) {
+                       uint32_t zero) {
     unlist(shard, super);
     super->free |= slabs;
-    if (is_zero) {
-        super->zero |= slabs;
+    super->zero |= zero;
+    if (zero == slabs) {
         shard_settle(shard, super, os_now_ms());
     } else {
         list_remove(&super->dirty_link); /* locked memory: not tried again at once */

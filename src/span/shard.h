@@ -14,7 +14,6 @@ struct span_shard {
     struct list by_free[SUPER_SLABS + 1]; /* SuperSlabs with f free slabs; full ones on none */
     struct list dirty;                    /* with dirty free slabs, oldest first */
     _Atomic size_t dirty_slabs;           /* free and used; read without the lock as a hint */
-    _Atomic bool looks_dirty;             /* a hint that saves the lock: there are such */
     size_t super_count;
     unsigned warm_count;               /* on by_free[SUPER_SLABS] */
     size_t large_count;                /* live blocks over the bins' sizes */
@@ -57,8 +56,9 @@ void shard_release_warm(struct span_shard *shard, size_t first, size_t count);
 void shard_take(struct span_shard *shard, struct super *super, uint32_t slabs);
 void shard_give(struct span_shard *shard, struct super *super, uint32_t slabs);
 
-/* Taken slabs are free again after an attempt to purge them. */
-void shard_give_purged(struct span_shard *shard, struct super *super, uint32_t slabs, bool is_zero);
+/* Taken slabs are free again after an attempt to purge them; which of them are zero now. */
+void shard_give_purged(struct span_shard *shard, struct super *super, uint32_t slabs,
+                       uint32_t zero);
 
 /* Every byte counts now: SuperSlabs with free slabs go back to the kernel by slabs, huge
  * pages or not. */

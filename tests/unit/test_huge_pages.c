@@ -7,6 +7,7 @@
 #include "os/huge_pages.h"
 #include "os/options.h"
 #include "span/arena.h"
+#include "span/limits.h"
 #include "span/span.h"
 
 /* --- the kernel's files ---------------------------------------------------------- */
@@ -176,6 +177,31 @@ static void test_goes_whole(void **state) {
     span_purge_all();
 }
 
+/* Its untouched slabs count neither as heap nor as purged, also when its pages cannot go:
+ * then those that are dirty stay so, and serve again. */
+static void test_untouched_slabs_do_not_count(void **state) {
+    (void)state;
+    /* Which keeps a SuperSlab warm, but fewer dirty slabs than are used here. */
+    options_parse("profile=balanced");
+    span_purge_all();
+    size_t heap = limits_heap_bytes();
+    size_t used = 16 * (size_t)SLAB_BYTES;
+    for (int fails = 1; fails >= 0; fails--) {
+        struct span *span = take(1, 16);
+        struct super *super = made_huge(span);
+        assert_ptr_equal(span->start, super->start);
+        memset(span->start, 1, used);
+        assert_int_equal(limits_heap_bytes(), heap + used);
+        span_give(span);
+        if (fails)
+            refuse_kind(OS_CALL_PURGE);
+        span_decay(1, UINT64_MAX);
+        allow_all();
+        assert_int_equal(super->zero, fails ? ALL_SLABS & ~slab_mask(0, 16) : ALL_SLABS);
+        assert_int_equal(limits_heap_bytes(), fails ? heap + used : heap);
+    }
+}
+
 /* Used slabs of a SuperSlab that goes whole serve again. */
 static void test_used_slabs_serve(void **state) {
     (void)state;
@@ -202,6 +228,7 @@ int main(void) {
         cmocka_unit_test(test_what_the_kernel_gives),
         cmocka_unit_test(test_asked_for_when_large),
         cmocka_unit_test(test_goes_whole),
+        cmocka_unit_test(test_untouched_slabs_do_not_count),
         cmocka_unit_test(test_used_slabs_serve),
     };
     return cmocka_run_group_tests(tests, start, NULL);
