@@ -26,6 +26,8 @@
  * Lock: slab_pages_lock, from claim to return, though calls into the kernel come between:
  * only purgers and fork wait for it. Fork must, for the child would lose the blocks that
  * are claimed at that moment. */
+#include "os/options.h"
+#include "os/system.h"
 #include "slab/pool.h"
 #include "span/arena.h"
 #include "span/report.h"
@@ -275,23 +277,47 @@ size_t slab_purge_pages(void) {
     return bytes;
 }
 
-size_t slab_purge_pages_step(bool only_quiet, bool *turn_ended) {
-    static size_t next; /* under slab_pages_lock */
-    size_t bytes = 0;
+/* Of the next SuperSlabs in turn, until about so many bytes have gone; slab_pages_lock is
+ * held. True: it has come round. */
+static bool purge_next(enum choice choice, size_t most_bytes, size_t *bytes) {
+    static size_t next;
     bool has_ended = false;
-    if (!os_lock_try(&slab_pages_lock))
-        return 0;
     size_t end = arena_frontier();
-    for (unsigned looks = 0; looks < STEP_SUPERS && bytes < STEP_BYTES && !has_ended; looks++) {
+    for (unsigned looks = 0; looks < STEP_SUPERS && *bytes < most_bytes && !has_ended; looks++) {
         if (next < end)
-            bytes += purge_super(next, only_quiet ? QUIET_SLABS : NOT_THE_NEXT);
+            *bytes += purge_super(next, choice);
         next++;
         has_ended = next >= end;
     }
     if (has_ended)
         next = 0;
+    return has_ended;
+}
+
+size_t slab_purge_pages_step(bool only_quiet, bool *turn_ended) {
+    size_t bytes = 0;
+    if (!os_lock_try(&slab_pages_lock))
+        return 0;
+    bool has_ended = purge_next(only_quiet ? QUIET_SLABS : NOT_THE_NEXT, STEP_BYTES, &bytes);
     os_lock_release(&slab_pages_lock);
     if (turn_ended != NULL)
         *turn_ended = has_ended;
     return bytes;
+}
+
+void pages_trade(unsigned shard) {
+    static uint64_t traded_ms; /* under slab_pages_lock */
+    if (options_profile()->page_purge == PAGE_PURGE_NEVER)
+        return;
+    size_t most_bytes = span_may_trade(shard);
+    if (most_bytes == 0 || !os_lock_try(&slab_pages_lock))
+        return;
+    uint64_t now_ms = os_now_ms();
+    size_t bytes = 0;
+    if (now_ms != traded_ms)
+        purge_next(QUIET_SLABS, most_bytes, &bytes);
+    traded_ms = now_ms;
+    os_lock_release(&slab_pages_lock);
+    if (bytes != 0)
+        span_traded(shard, bytes);
 }

@@ -55,4 +55,8 @@ void pages_begin(struct span *span, size_t populated_bytes);
  * program now; true if the pages there read as zero, all of them. */
 bool pages_taken(struct span *span, const char *from, const char *to);
 
+/* A shard has grown by a fresh slab: if it goes on growing, pages of quiet slabs go. Locks
+ * of pools are not held. */
+void pages_trade(unsigned shard);
+
 #endif

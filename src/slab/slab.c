@@ -99,6 +99,8 @@ static bool add_span(unsigned shard, unsigned class, unsigned *fresh) {
     pool->free_blocks += span->capacity;
     pool_settle(pool, span);
     os_lock_release(&pool->lock);
+    if (is_zero)
+        pages_trade(shard);
     return true;
 }
 

@@ -24,9 +24,24 @@
 
 struct os_lock purge_lock;
 
-enum { KEPT_SHARE = 64 };   /* of the heap, dirty and free, may stay so for ever */
-enum { STEADY_SLABS = 2 };  /* taken at once by a heap that does not grow */
+enum { KEPT_SHARE = 64 };   /* of the heap may stay free and dirty for ever */
+enum { STEADY_SLABS = 4 };  /* taken within the decay time by a heap that does not grow */
 enum { ALLOWANCE_MS = 20 }; /* an allowance not used adds up over this long */
+
+/* A heap in steady state has a few slabs that become empty and are wanted again all the
+ * time; so a small share of it may stay. Each shard may keep its part of that, and what
+ * the others leave of theirs. */
+static size_t kept_slabs(const struct span_shard *shard) {
+    const struct hak_profile *profile = options_profile();
+    if (profile->decay_ms == 0)
+        return 0;
+    size_t share = arena_taken() * SUPER_SLABS / KEPT_SHARE;
+    size_t kept = hak_max(share, profile->kept_bytes / SLAB_BYTES);
+    size_t others = 0;
+    for (unsigned s = 0; s < span_shard_count(); s++)
+        others += &span_shards[s] == shard ? 0 : shard_dirty_slabs(&span_shards[s]);
+    return hak_max(kept / span_shard_count(), kept - hak_min(kept, others));
+}
 
 /* The lowest slabs that may be purged, as many as hold bytes; all, where they go together. */
 static uint32_t lowest_slabs(const struct super *super, size_t bytes) {
@@ -52,13 +67,14 @@ struct claim {
  * enough. */
 static struct claim claim(struct span_shard *shard, struct purge *purge) {
     struct claim claim = {NULL, 0, 0};
+    size_t kept = purge->keeps_some ? kept_slabs(shard) : 0;
     os_lock_acquire(&shard->lock);
-    if (!list_is_empty(&shard->dirty) && shard_dirty_slabs(shard) > purge->kept_slabs) {
+    if (!list_is_empty(&shard->dirty) && shard_dirty_slabs(shard) > kept) {
         struct super *super = container_of(shard->dirty.next, struct super, dirty_link);
         bool is_young = super->dirty_since_ms > purge->before_ms;
         purge->left_some |= is_young;
         if (!is_young) {
-            size_t over = (shard_dirty_slabs(shard) - purge->kept_slabs) * SLAB_BYTES;
+            size_t over = (shard_dirty_slabs(shard) - kept) * SLAB_BYTES;
             size_t bytes = hak_min(purge->most_bytes - purge->done_bytes, over);
             claim.super = super;
             claim.slabs = lowest_slabs(super, bytes);
@@ -94,33 +110,24 @@ static void purge_all(struct purge *purge) {
 
 /* --- decay ------------------------------------------------------------------- */
 
-/* A heap in steady state has a few slabs that become empty and are wanted again all the
- * time; so each shard may keep its part of a small share of the heap. */
-static size_t kept_slabs(void) {
-    const struct hak_profile *profile = options_profile();
-    if (profile->decay_ms == 0)
-        return 0;
-    size_t share = arena_taken() * SUPER_SLABS / KEPT_SHARE;
-    return hak_max(share, profile->kept_bytes / SLAB_BYTES) / span_shard_count();
-}
-
 static struct purge decayed(uint64_t now_ms) {
     uint64_t decay_ms = options_profile()->decay_ms;
     return (struct purge){
         .before_ms = now_ms < decay_ms ? 0 : now_ms - decay_ms,
         .most_bytes = SIZE_MAX,
-        .kept_slabs = kept_slabs(),
+        .keeps_some = true,
     };
 }
 
 bool span_decay(unsigned shard, uint64_t now_ms) {
-    struct purge purge = decayed(now_ms);
     /* Most calls find nothing: then they need no lock to see it. */
-    if (shard_dirty_slabs(&span_shards[shard]) <= purge.kept_slabs && !arena_looks_dirty())
+    size_t kept = kept_slabs(&span_shards[shard]);
+    if (shard_dirty_slabs(&span_shards[shard]) <= kept && !arena_looks_dirty())
         return false;
     /* Somebody else is at it; what of this shard is left then, nobody knows. */
     if (!os_lock_try(&purge_lock))
         return true;
+    struct purge purge = decayed(now_ms);
     purge_shard(&span_shards[shard], &purge);
     arena_purge(&purge);
     os_lock_release(&purge_lock);
@@ -172,39 +179,47 @@ size_t span_purge_excess(unsigned shard) {
 
 /* --- trade ------------------------------------------------------------------- */
 
-/* What the shard may trade of wanted bytes: nothing for a fresh slab or two after a while
- * without; a heap in steady state takes them now and then, and is not growing for it. */
-static size_t allowance(struct span_shard *shard, size_t wanted) {
-    uint64_t now_ms = os_now_ms();
+/* A heap in steady state takes a fresh slab or two now and then, and is not growing for it. */
+static bool is_growing(const struct span_shard *shard) {
+    return shard->grown_bytes > STEADY_SLABS * (size_t)SLAB_BYTES ||
+           shard_dirty_slabs(shard) > kept_slabs(shard);
+}
+
+/* What the shard may trade now, having just grown by some bytes. */
+static size_t allowance(struct span_shard *shard, size_t grown_bytes) {
     int64_t bytes_per_ms = (int64_t)options_profile()->trade_bytes_per_ms;
     os_lock_acquire(&shard->lock);
-    int64_t saved = shard->allowance_bytes + (int64_t)(now_ms - shard->allowance_ms) * bytes_per_ms;
+    uint64_t now_ms = os_now_ms();
+    uint64_t passed_ms = now_ms - shard->allowance_ms;
+    if (passed_ms >= options_profile()->decay_ms && grown_bytes != 0)
+        shard->grown_bytes = 0;
+    shard->grown_bytes += grown_bytes;
+    int64_t saved = shard->allowance_bytes + (int64_t)passed_ms * bytes_per_ms;
     shard->allowance_bytes = hak_min(saved, bytes_per_ms * ALLOWANCE_MS);
-    bool is_growing = now_ms - shard->allowance_ms < options_profile()->decay_ms ||
-                      wanted > STEADY_SLABS * (size_t)SLAB_BYTES ||
-                      shard_dirty_slabs(shard) > kept_slabs();
     shard->allowance_ms = now_ms;
-    size_t allowed =
-        saved <= 0 || !is_growing ? 0 : hak_min(wanted, (size_t)shard->allowance_bytes);
+    size_t allowed = saved > 0 && is_growing(shard) ? (size_t)shard->allowance_bytes : 0;
     os_lock_release(&shard->lock);
     return allowed;
 }
 
+size_t span_may_trade(unsigned shard) { return allowance(&span_shards[shard], 0); }
+
 /* A whole SuperSlab may be more than was allowed: a debt, then. */
-static void use_allowance(struct span_shard *shard, size_t bytes) {
-    os_lock_acquire(&shard->lock);
-    shard->allowance_bytes -= (int64_t)bytes;
-    os_lock_release(&shard->lock);
+void span_traded(unsigned shard, size_t bytes) {
+    struct span_shard *home = &span_shards[shard];
+    os_lock_acquire(&home->lock);
+    home->allowance_bytes -= (int64_t)bytes;
+    os_lock_release(&home->lock);
 }
 
-void span_trade(struct span_shard *shard, size_t grown_bytes) {
-    size_t allowed = allowance(shard, grown_bytes);
+void span_trade(unsigned shard, size_t grown_bytes) {
+    size_t allowed = hak_min(allowance(&span_shards[shard], grown_bytes), grown_bytes);
     if (allowed == 0 || !os_lock_try(&purge_lock))
         return;
     struct purge purge = {.before_ms = UINT64_MAX, .most_bytes = allowed};
-    purge_shard(shard, &purge);
+    purge_shard(&span_shards[shard], &purge);
     arena_purge(&purge);
     os_lock_release(&purge_lock);
     if (purge.done_bytes != 0)
-        use_allowance(shard, purge.done_bytes);
+        span_traded(shard, purge.done_bytes);
 }

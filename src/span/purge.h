@@ -7,9 +7,9 @@
 struct purge {
     uint64_t before_ms; /* what has been dirty since then or longer, */
     size_t most_bytes;  /* until about so much has gone */
-    size_t kept_slabs;  /* dirty ones that each shard may keep */
-    size_t done_bytes;  /* given to the kernel */
+    bool keeps_some;    /* but for what the profile keeps for ever */
     bool left_some;     /* there is dirty memory that is not that old yet */
+    size_t done_bytes;  /* given to the kernel */
 };
 
 /* Held while slabs are on no list for their pages to be purged: a fork in between would

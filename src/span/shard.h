@@ -21,6 +21,7 @@ struct span_shard {
     uint64_t large_taken, large_given; /* since the start */
     int64_t allowance_bytes;           /* what it might trade at allowance_ms (purge.c) */
     uint64_t allowance_ms;
+    size_t grown_bytes; /* by untouched pages, since it last did not for the decay time */
 };
 hak_global struct span_shard span_shards[MAX_SHARDS];
 
@@ -67,6 +68,6 @@ void shard_break_up(struct span_shard *shard);
 /* --- purge.c; the lock is not held --- */
 
 /* The shard has grown by pages never touched: dirty ones go for them. */
-void span_trade(struct span_shard *shard, size_t grown_bytes);
+void span_trade(unsigned shard, size_t grown_bytes);
 
 #endif

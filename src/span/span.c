@@ -141,7 +141,7 @@ struct span *span_take(unsigned shard, const struct span_request *request, bool 
     struct span *span =
         fits ? take_within(home, request, is_zero) : take_run(home, request, is_zero);
     if (span != NULL && *is_zero)
-        span_trade(home, span_bytes(span));
+        span_trade(shard, span_bytes(span));
     return span;
 }
 

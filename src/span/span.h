@@ -48,6 +48,11 @@ bool span_decay(unsigned shard, uint64_t now_ms);
 /* The same of all shards. */
 bool span_decay_all(uint64_t now_ms);
 
+/* A heap that grows gives back dirty memory for the fresh it takes: free slabs when a span
+ * is taken; for more, the caller asks how many bytes may go besides, and tells how many went. */
+size_t span_may_trade(unsigned shard);
+void span_traded(unsigned shard, size_t bytes);
+
 /* Purges what is free and dirty, that of a shard first, until the heap is below its soft
  * limit; returns bytes. */
 size_t span_purge_excess(unsigned shard);

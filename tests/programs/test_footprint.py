@@ -27,7 +27,8 @@ LARGEST_EXTRA_CALLS = 25
 PROGRAMS = {
     "python3": ("/usr/bin/python3", "-c", "pass"),
     "ls": ("/bin/ls", "-la", "/usr/bin"),
-    "sqlite3": ("/usr/bin/sqlite3", "-batch", "-init", "memory.sql", ":memory:", ""),
+    "sqlite3 in memory": ("/usr/bin/sqlite3", "-batch", "-init", "memory.sql", ":memory:", ""),
+    "sqlite3 in a file": ("/usr/bin/sqlite3", "-batch", "-init", "file.sql", "rows.db", ""),
 }
 
 
@@ -45,6 +46,8 @@ def bare(side: Side, *argv: str) -> str:
 
 def peak_kib(side: Side, argv: tuple[str, ...]) -> int:
     report = side.root / "peak"
+    for left in side.work.glob("rows.db*"):
+        left.unlink()
     said = bare(side, "/usr/bin/time", "-f", "%M", "-o", str(report), *preloaded(side), *argv)
     assert "ERROR: ld.so" not in said, said
     return int(report.read_text())
@@ -55,6 +58,7 @@ def test_peak_resident_memory(sides: Sides, program: str) -> None:
     argv = PROGRAMS[program]
     for side in sides:
         (side.work / "memory.sql").write_text(sql.IN_MEMORY)
+        (side.work / "file.sql").write_text(sql.SCRIPT)
     run(sides.hakmem, *argv)  # Proves that the library gets into this program and serves it.
     peaks = [sides.at_once(lambda side: peak_kib(side, argv)) for _ in range(SAMPLES)]
     glibc, hakmem = (statistics.median(column) for column in zip(*peaks, strict=True))

@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "os/options.h"
+#include "os/system.h"
 #include "slab/slab.h"
 
 enum { SHARDS = 2, BLOCKS = 6000, HELD_BYTES = 8 << 20 };
@@ -250,6 +252,44 @@ static void test_quiet_slabs(void **state) {
     give_rest();
 }
 
+/* Takes a slab's worth of blocks of another class, a few milliseconds apart, and keeps them. */
+static void *grown[64][16];
+static void grow(unsigned from, unsigned to) {
+    for (unsigned i = from; i < to; i++) {
+        assert_int_equal(slab_take(0, class_of(4096), grown[i], 16, NULL), 16);
+        os_sleep_ms(5);
+    }
+}
+
+static void shrink(unsigned to) {
+    for (unsigned i = 0; i < to; i++)
+        slab_give(class_of(4096), grown[i], 16);
+    slab_trim();
+}
+
+/* A heap that grows gives pages of quiet slabs for it; one that takes a slab now and then
+ * does not, and in speed none does. */
+static void test_growth_trades_pages(void **state) {
+    (void)state;
+    take_many(0, 1024);
+    give_most(6);
+    slab_trim();
+    span_purge_all();
+    turn_for_quiet();
+    size_t dead = look_at_pages().dead_bytes;
+    os_sleep_ms(options_profile()->decay_ms + 20);
+    grow(0, 2);
+    assert_int_equal(look_at_pages().dead_bytes, dead);
+    options_parse("profile=speed");
+    grow(2, 20);
+    assert_int_equal(look_at_pages().dead_bytes, dead);
+    options_parse("profile=balanced");
+    grow(20, 64);
+    assert_int_equal(look_at_pages().dead_bytes, 0);
+    shrink(64);
+    give_rest();
+}
+
 /* --- in the middle of a purge ---------------------------------------------------------- */
 
 static void (*meanwhile)(void);
@@ -445,6 +485,7 @@ int main(void) {
         cmocka_unit_test(test_pages_without_blocks_go),
         cmocka_unit_test(test_purged_pages_serve_again),
         cmocka_unit_test(test_quiet_slabs),
+        cmocka_unit_test(test_growth_trades_pages),
         cmocka_unit_test(test_kernel_refuses),
         cmocka_unit_test(test_upkeep_spares_the_next),
         cmocka_unit_test(test_claimed_blocks_are_not_taken),
