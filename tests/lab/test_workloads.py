@@ -54,7 +54,10 @@ METRICS["phases_trickle"] = METRICS["phases_scattered"] = METRICS["phases"]
 METRICS["idle_threads_freed"] = METRICS["idle_threads_mixed"] = METRICS["idle_threads"]
 
 # What a driver says besides, which no allocator changes.
-FACTS = dict.fromkeys(("phases", "phases_trickle", "phases_scattered"), {"live_bytes"})
+FACTS = {name: {"live_bytes"} for name in ("phases", "phases_trickle", "phases_scattered")}
+
+# Resident memory less resident memory: a page more of the program's files makes it negative.
+DIFFERENCES = {"thread_heap_bytes"}
 
 GIBIBYTE = 2**30
 
@@ -96,7 +99,8 @@ def test_nothing_changes_the_checksum(name: str) -> None:
         metrics = {"ns_per_op", "peak_rss_bytes"} | METRICS.get(name, set())
         assert set(line) == facts | metrics
         assert metrics <= set(known_metrics.METRICS)
-        assert all(line[key] > 0 for key in {"ops", "seconds"} | metrics)
+        assert all(line[key] > 0 for key in ({"ops", "seconds"} | metrics) - DIFFERENCES)
+        assert all(line[key] > -4096 for key in metrics & DIFFERENCES)
 
 
 @pytest.mark.parametrize("name", SMALL)
