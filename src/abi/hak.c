@@ -54,10 +54,10 @@ int hak_malloc_trim(size_t pad) {
     (void)pad;
     return front_purge() != 0;
 }
-void hak_thread_idle(void) { front_thread_idle(); }
-
 size_t hak_purge(void) { return front_purge(); }
+void hak_thread_idle(void) { front_thread_idle(); }
 int hak_is_sparse(const void *block) { return front_is_sparse(block); }
+
 int hak_mallopt(int param, int value) {
     (void)param;
     (void)value;

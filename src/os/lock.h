@@ -54,8 +54,8 @@ enum { LOCK_FREE, LOCK_HELD, LOCK_HELD_WITH_WAITERS };
  * needs no atomic operation, and touches no line but the one that the lock is on. */
 struct os_lock {
     _Atomic uint32_t state;     /* LOCK_… */
-    _Atomic uint64_t acquired;  /* times, those included */
-    _Atomic uint64_t contended; /* when somebody else held it: the taker spun or slept */
+    _Atomic uint64_t acquired;  /* times */
+    _Atomic uint64_t contended; /* of them, when somebody else held it: the taker spun or slept */
 };
 
 /* The thread that forks, between its taking all locks and giving them back; 0

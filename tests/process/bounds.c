@@ -250,17 +250,6 @@ static void run_soft(size_t limit) {
 
 /* --- mappings -------------------------------------------------------------------------- */
 
-static size_t mappings(void) {
-    char line[4096];
-    size_t count = 0;
-    FILE *maps = fopen("/proc/self/maps", "r");
-    CHECK(maps != NULL);
-    while (fgets(line, sizeof line, maps) != NULL)
-        count++;
-    fclose(maps);
-    return count;
-}
-
 /* Large blocks in every order, that move, grow, shrink, come back and are purged. */
 static void run_mappings(size_t most) {
     enum { BLOCKS = 6000, STEPS = 60000 };
@@ -283,7 +272,7 @@ static void run_mappings(size_t most) {
         blocks[i].start = block;
         blocks[i].size = size;
         if (step % 1000 == 0) {
-            size_t now = mappings();
+            size_t now = process_mappings();
             peak = now > peak ? now : peak;
         }
         if (step % 20000 == 0)

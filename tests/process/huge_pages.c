@@ -22,16 +22,6 @@ static size_t huge_kib(void) {
     return kib;
 }
 
-static size_t mapping_count(void) {
-    size_t count = 0;
-    FILE *file = fopen("/proc/self/maps", "r");
-    CHECK(file != NULL);
-    while (fgets(line, sizeof line, file) != NULL)
-        count++;
-    fclose(file);
-    return count;
-}
-
 static const char *advice_at(const void *address) {
     const char *advice = "nowhere";
     bool is_inside = false;
@@ -50,7 +40,7 @@ static const char *advice_at(const void *address) {
 
 static void report(const char *when, const void *address) {
     size_t huge = huge_kib();
-    size_t mappings = mapping_count();
+    size_t mappings = process_mappings();
     printf("%s %zu %zu %s\n", when, huge, mappings, advice_at(address));
 }
 

@@ -9,17 +9,6 @@
 
 #include "support.h"
 
-static unsigned count_mappings(void) {
-    unsigned lines = 0;
-    int byte;
-    FILE *file = fopen("/proc/self/maps", "r");
-    CHECK(file != NULL);
-    while ((byte = getc(file)) != EOF)
-        lines += byte == '\n';
-    fclose(file);
-    return lines;
-}
-
 /* Takes blocks of one size, then gives back all but every tenth, so that free
  * and used memory alternate as often as can be. */
 static void leave_holes(size_t size, size_t total) {
@@ -41,7 +30,7 @@ static void leave_holes(size_t size, size_t total) {
 
 int main(void) {
     process_begin();
-    unsigned mappings = count_mappings();
+    size_t mappings = process_mappings();
     static const size_t sizes[] = {40, 3000, 30000, 70000, 600000, 3 << 20};
     for (size_t i = 0; i < 6; i++)
         leave_holes(sizes[i], 300 * MIB);
@@ -50,6 +39,6 @@ int main(void) {
     CHECK(traffic_run(2, 100000));
     CHECK(__libc_single_threaded);
     CHECK(process_status("Threads") == 1);
-    CHECK(count_mappings() < mappings + 500);
+    CHECK(process_mappings() < mappings + 500);
     return process_ok();
 }

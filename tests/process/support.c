@@ -150,6 +150,20 @@ size_t process_status(const char *field) {
     return strtoul(line + strlen(name), NULL, 10);
 }
 
+size_t process_mappings(void) {
+    char text[4096];
+    size_t count = 0;
+    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    CHECK(file >= 0);
+    for (ssize_t length; (length = read(file, text, sizeof text)) != 0;) {
+        CHECK(length > 0);
+        for (ssize_t i = 0; i < length; i++)
+            count += text[i] == '\n';
+    }
+    close(file);
+    return count;
+}
+
 void process_trim(void) {
     int (*trim)(size_t);
     *(void **)&trim = dlsym(RTLD_DEFAULT, "malloc_trim");

@@ -60,6 +60,9 @@ bool traffic_run(unsigned seed, unsigned count);
 /* A number from /proc/self/status, such as "VmRSS" or "Threads"; sizes in KiB. */
 size_t process_status(const char *field);
 
+/* Lines of /proc/self/maps. */
+size_t process_mappings(void);
+
 /* Calls a function before the constructors of all libraries, or where the C library knows
  * no such moment before those of the program. */
 #ifdef __GLIBC__
