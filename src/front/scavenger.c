@@ -31,8 +31,7 @@ enum {
     PERIOD_MIN_MS = 10,
     RETRY_MS = 1000,  /* after a thread could not be made, or was not wanted yet */
     LARGE_SUPERS = 4, /* a large heap has more, beside one a shard */
-    QUIET_TURNS = 2,
-    QUIET_LOOKS = 2, /* slabs in use are gone on with in every second look */
+    QUIET_TURNS = 3, /* two whole ones, for the first begins anywhere */
 };
 
 enum { NONE, WORKS, SLEEPS };
@@ -83,17 +82,22 @@ static bool end(void) {
     return is_clean() || !change_state(NONE, WORKS);
 }
 
-/* Until nothing is dirty, and the slabs in use have been gone through twice: first to see
- * how many blocks each has, then to purge the pages without blocks of those where that has
- * not changed. */
+/* Until nothing is dirty, and the slabs in use have been gone through twice since: first to
+ * see how many blocks each has, then to purge the pages without blocks of those where that
+ * has not changed. */
 static void work(void) {
     uint64_t period_ms = hak_max(options_profile()->decay_ms / 2, (uint64_t)PERIOD_MIN_MS);
-    unsigned turns = options_profile()->page_purge == PAGE_PURGE_QUIET ? QUIET_TURNS : 0;
-    for (unsigned look = 0; !is_clean() || turns != 0; look++) {
+    unsigned wanted = options_profile()->page_purge == PAGE_PURGE_QUIET ? QUIET_TURNS : 0;
+    unsigned turns = 0;
+    for (;;) {
         bool turn_ended = false;
-        if (turns != 0 && look % QUIET_LOOKS == 0)
+        if (!is_clean())
+            turns = 0;
+        else if (turns == wanted)
+            break;
+        else
             slab_purge_pages_step(true, &turn_ended);
-        turns -= turn_ended;
+        turns += turn_ended;
         os_sleep_ms(period_ms);
     }
 }
