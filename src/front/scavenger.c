@@ -31,7 +31,7 @@ enum {
     PERIOD_MIN_MS = 10,
     RETRY_MS = 1000,  /* after a thread could not be made, or was not wanted yet */
     LARGE_SUPERS = 4, /* a large heap has more, beside one a shard */
-    QUIET_TURNS = 3, /* two whole ones, for the first begins anywhere */
+    QUIET_TURNS = 3,  /* two whole ones, for the first begins anywhere */
 };
 
 enum { NONE, WORKS, SLEEPS };
@@ -62,7 +62,7 @@ static bool is_worth_staying(void) {
 
 /* Whoever left dirty memory put it on a list, under a lock that this thread takes again
  * to look; so either it is seen here after the change of state, or he sees that. */
-static bool is_clean(void) { return !span_decay_all(os_now_ms()); }
+static bool is_clean(void) { return !span_decay_all(os_now_ms(), true); }
 
 /* Until woken; false: it is time to end. */
 static bool sleep_clean(void) {
@@ -84,7 +84,7 @@ static bool end(void) {
 
 /* Until nothing is dirty, and the slabs in use have been gone through twice since: first to
  * see how many blocks each has, then to purge the pages without blocks of those where that
- * has not changed. */
+ * has not changed. Then nobody has used much for a while, and what is kept for use goes. */
 static void work(void) {
     uint64_t period_ms = hak_max(options_profile()->decay_ms / 2, (uint64_t)PERIOD_MIN_MS);
     unsigned wanted = options_profile()->page_purge == PAGE_PURGE_QUIET ? QUIET_TURNS : 0;
@@ -100,6 +100,8 @@ static void work(void) {
         turns += turn_ended;
         os_sleep_ms(period_ms);
     }
+    if (wanted != 0)
+        span_decay_all(os_now_ms(), false);
 }
 
 static void *scavenge(void *unused) {

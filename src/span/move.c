@@ -113,8 +113,19 @@ bool move_pages(void *from, void *to, size_t bytes) {
     return true;
 }
 
+/* Of a SuperSlab that is all free nobody needs the bitmaps: whole pages of them go too. */
+static void forget_bitmaps(struct super *super) {
+    uintptr_t start = align_up((uintptr_t)super->short_bitmaps, os_page_size());
+    uintptr_t end = align_down((uintptr_t)(super + 1), os_page_size());
+    if (start < end && atomic_load_explicit(&super->has_bitmaps, memory_order_relaxed) &&
+        os_purge((void *)start, end - start))
+        atomic_store_explicit(&super->has_bitmaps, false, memory_order_relaxed);
+}
+
 bool move_out(struct super *super, uint32_t slabs) {
     bool all_zero = true;
+    if (slabs == ALL_SLABS)
+        forget_bitmaps(super);
     while (slabs != 0) {
         unsigned first = bit_lowest(slabs);
         unsigned count = bit_lowest(~((uint64_t)slabs >> first));

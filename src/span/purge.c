@@ -134,8 +134,9 @@ bool span_decay(unsigned shard, uint64_t now_ms) {
     return purge.left_some;
 }
 
-bool span_decay_all(uint64_t now_ms) {
+bool span_decay_all(uint64_t now_ms, bool keeps_some) {
     struct purge purge = decayed(now_ms);
+    purge.keeps_some = keeps_some;
     os_lock_acquire(&purge_lock);
     purge_all(&purge);
     os_lock_release(&purge_lock);

@@ -45,8 +45,8 @@ hak_inline size_t span_bytes(const struct span *span) { return (size_t)span->sla
  * without locks held. One thread at a time does it; another that comes meanwhile goes on. */
 bool span_decay(unsigned shard, uint64_t now_ms);
 
-/* The same of all shards. */
-bool span_decay_all(uint64_t now_ms);
+/* The same of all shards; keeps_some: but for what the profile keeps for ever. */
+bool span_decay_all(uint64_t now_ms, bool keeps_some);
 
 /* A heap that grows gives back dirty memory for the fresh it takes: free slabs when a span
  * is taken; for more, the caller asks how many bytes may go besides, and tells how many went. */

@@ -66,9 +66,10 @@ struct super {
     _Atomic uint16_t shard;
     _Atomic uint8_t home; /* enum super_home */
     bool committed;
-    bool wants_huge;        /* huge pages have been asked for */
-    bool goes_whole;        /* and it goes back to the kernel as a whole, not by slabs */
-    _Atomic uint32_t heads; /* read without a lock by span_of */
+    bool wants_huge;          /* huge pages have been asked for */
+    bool goes_whole;          /* and it goes back to the kernel as a whole, not by slabs */
+    _Atomic bool has_bitmaps; /* something may be written in short_bitmaps or bitmaps */
+    _Atomic uint32_t heads;   /* read without a lock by span_of */
     uint32_t free;
     uint32_t zero;
     _Atomic uint32_t moved;         /* slabs into which pages were moved (move.c), */
@@ -116,6 +117,7 @@ hak_inline uint64_t *super_bitmap(struct super *super, struct span *span) {
     size_t first = (size_t)(span - super->spans);
     if (span->capacity <= SPAN_INLINE_WORDS * WORD_BITS)
         return span->inline_bits;
+    atomic_store_explicit(&super->has_bitmaps, true, memory_order_relaxed);
     return span->capacity <= SPAN_SHORT_WORDS * WORD_BITS ? super->short_bitmaps[first]
                                                           : super->bitmaps[first];
 }

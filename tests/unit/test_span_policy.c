@@ -224,6 +224,32 @@ static void test_purge(void **state) {
     span_give(again);
 }
 
+/* The bitmaps of a SuperSlab go with its pages, and read as zero after. */
+static void test_purge_of_bitmaps(void **state) {
+    (void)state;
+    span_purge_all();
+    struct span *spans[SUPER_SLABS];
+    spans[0] = take_plain(4, 1);
+    struct super *super = window_super(super_of(spans[0]));
+    for (int i = 0; i < SUPER_SLABS; i++) {
+        spans[i] = i == 0 ? spans[0] : take_plain(4, 1);
+        assert_int_equal(super_of(spans[i]), super_of(spans[0]));
+        spans[i]->capacity = i % 2 == 0 ? 1000 : 4000;
+        memset(super_bitmap(super, spans[i]), -1, spans[i]->capacity / 8);
+    }
+    fill(spans[0]);
+    bool has_whole_pages = os_page_size() <= sizeof super->short_bitmaps;
+    size_t before = has_whole_pages ? os_resident_pages(super, sizeof *super) : 0;
+    for (int i = 0; i < SUPER_SLABS; i++)
+        span_give(spans[i]);
+    span_purge_all();
+    assert_int_equal(super->has_bitmaps, !has_whole_pages);
+    if (before != 0) {
+        assert_int_equal(os_resident_pages(super, sizeof *super), before - 4);
+        assert_int_equal(super->bitmaps[1][0], 0);
+    }
+}
+
 /* A shard takes a dirty SuperSlab over from the arena: its free slabs are dirty
  * still, and no free in it need come first for them to be purged. */
 static void test_dirty_from_the_arena(void **state) {
@@ -366,6 +392,7 @@ int main(void) {
         cmocka_unit_test(test_run_shrinks_and_grows),
         cmocka_unit_test(test_run_grows_over_the_warm),
         cmocka_unit_test(test_purge),
+        cmocka_unit_test(test_purge_of_bitmaps),
         cmocka_unit_test(test_dirty_from_the_arena),
         cmocka_unit_test(test_growth_trades),
         cmocka_unit_test(test_trade_is_bounded),
