@@ -11,8 +11,8 @@
  *             back at once, or by a thread or a timer of its own, is given back
  *   trickle   now and then, every 10 ms, a request still comes: 64 small blocks are
  *             taken and given back, so an allocator that looks at the clock may act
- *   scattered   as idle, but blocks go at random: what an allocator gives back are whole pages
- *             that happen to be free
+ *   scattered as idle, but blocks go at random: what an allocator gives back are whole
+ *             pages that happen to be free
  *
  * Of the last cycle, when the heap has a history: rss_after_100ms_bytes,
  * rss_after_bytes (1 s after the drop) and rss_after_2s_bytes. average_rss_bytes is

@@ -8,10 +8,10 @@
  *   dirty -> S -> S               with free slabs that have been used, oldest first
  *
  * A request that will use all of its pages takes free slabs that have been used, for
- * those are resident already. Any other, and when there are none, takes what was
- * never used. Either way from the SuperSlab with the fewest free slabs that holds it, and
- * in it the lowest place: so sparse SuperSlabs drain, become wholly free and go back to the arena,
- * where any shard or a large block can have them. */
+ * those are resident already. Any other, and when there are none, takes what was never
+ * used. Either way from the SuperSlab with the fewest free slabs that holds it, and in it
+ * the lowest place: so sparse SuperSlabs drain, become wholly free and go back to the
+ * arena, where any shard or a large block can have them. */
 #include "span/shard.h"
 
 #include "os/system.h"
