@@ -49,9 +49,12 @@ static void acquire(enum lock_rank rank, struct os_lock *lock, void *context) {
     os_lock_acquire(lock);
 }
 
+/* All but the one that keeps pools shut: once it is free, other threads open pools, whose
+ * locks are theirs and were never taken here. */
 static void release(enum lock_rank rank, struct os_lock *lock, void *context) {
-    (void)rank, (void)context;
-    os_lock_release(lock);
+    (void)context;
+    if (rank != RANK_OPENING)
+        os_lock_release(lock);
 }
 
 static void reset(enum lock_rank rank, struct os_lock *lock, void *context) {
@@ -67,6 +70,7 @@ static void prepare(void) {
 static void in_parent(void) {
     os_lock_pass_end();
     front_each_lock(release, NULL);
+    os_lock_release(&pools_opening_lock);
 }
 
 static void in_child(void) {

@@ -100,6 +100,7 @@ hak_inline void os_lock_release(struct os_lock *lock) {
     /* atomic: warm, correctness; pairs with the acquire of the next holder, which
      * sees all writes made here. */
     uint32_t was = atomic_exchange_explicit(&lock->state, LOCK_FREE, memory_order_release);
+    hak_assert(was != LOCK_FREE);
     if (hak_unlikely(was == LOCK_HELD_WITH_WAITERS))
         os_lock_wake(lock);
 }

@@ -9,12 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "abi/figures.h"
 #include "hakmem/hakmem.h"
 #include "interpreter.h"
 #include "pattern.h"
+#include "support.h"
 
 enum {
     PAIRS = 4,
@@ -39,13 +39,6 @@ struct queue {
 };
 
 static struct queue queues[PAIRS];
-
-static void require(bool is_true, const char *what) {
-    if (!is_true) {
-        fprintf(stderr, "stress: %s\n", what);
-        abort();
-    }
-}
 
 static void put(struct queue *queue, struct message message) {
     pthread_mutex_lock(&queue->lock);

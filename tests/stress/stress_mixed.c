@@ -10,12 +10,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "interpreter.h"
+#include "support.h"
 
 enum {
     THREADS = 8,
@@ -23,20 +22,12 @@ enum {
     SEQUENCE_BYTES = 20000,
     FORK_SEQUENCE_BYTES = 4000,
     LIVE_MAX_BYTES = 8 << 20,
-    HANG_SECONDS = 60,
 };
 
 static struct exchange exchange = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static struct interpreter runs[THREADS];
 static struct interpreter forker_run;
 static atomic_bool is_over;
-
-static void require(int is_true, const char *what) {
-    if (!is_true) {
-        fprintf(stderr, "stress: %s\n", what);
-        abort();
-    }
-}
 
 static void *run_thread(void *argument) {
     struct interpreter *run = argument;
@@ -58,12 +49,7 @@ static void fork_once(uint64_t seed) {
     require(child >= 0, "fork failed");
     if (child == 0)
         run_child(seed);
-    int status = -1;
-    require(waitpid(child, &status, 0) == child, "waitpid failed");
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        fprintf(stderr, "stress: a forked child ended with status 0x%x\n", (unsigned)status);
-        abort();
-    }
+    expect_success(child);
 }
 
 static void *run_forker(void *argument) {
