@@ -147,5 +147,6 @@ bool cache_tick(struct thread *thread, bool at_once) {
         if (options_profile()->page_purge == PAGE_PURGE_ALWAYS)
             slab_purge_pages_step(false, NULL);
     }
+    slab_heed_shrinking(now_ms);
     return span_decay(thread->shard, now_ms);
 }

@@ -10,7 +10,8 @@
 enum hak_profile_name { PROFILE_SPEED, PROFILE_BALANCED, PROFILE_LEAN };
 
 /* Of pages without blocks in slabs that have some: never; where the slab has not changed for
- * a while, in programs with threads; wherever they are. */
+ * a while, in programs with threads, and wherever they are while the heap shrinks; or
+ * wherever they are, always. */
 enum page_purge { PAGE_PURGE_NEVER, PAGE_PURGE_QUIET, PAGE_PURGE_ALWAYS };
 
 /* How much memory is kept warm. One row a profile in options.c. */

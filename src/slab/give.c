@@ -94,6 +94,7 @@ static unsigned give_to(unsigned shard, unsigned class, void **blocks, unsigned 
         i += hak_max(run, 1u);
     }
     pool->given += given;
+    shrink_count(pool, class, -(int64_t)given);
     os_lock_release(&pool->lock);
     pool_give_retired(&retired);
     return rest;

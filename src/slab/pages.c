@@ -277,33 +277,47 @@ size_t slab_purge_pages(void) {
     return bytes;
 }
 
+/* What a step has done: SuperSlabs looked at, bytes given back, whether it came round. */
+struct step {
+    size_t supers, bytes;
+    bool turn_ended;
+};
+
 /* Of the next SuperSlabs in turn, until about so many bytes have gone; slab_pages_lock is
- * held. True: it has come round. */
-static bool purge_next(enum choice choice, size_t most_bytes, size_t *bytes) {
+ * held. */
+static struct step purge_next(enum choice choice, size_t most_bytes) {
     static size_t next;
-    bool has_ended = false;
+    struct step step = {0};
     size_t end = arena_frontier();
-    for (unsigned looks = 0; looks < STEP_SUPERS && *bytes < most_bytes && !has_ended; looks++) {
+    while (step.supers < STEP_SUPERS && step.bytes < most_bytes && !step.turn_ended) {
         if (next < end)
-            *bytes += purge_super(next, choice);
+            step.bytes += purge_super(next, choice);
         next++;
-        has_ended = next >= end;
+        step.supers++;
+        step.turn_ended = next >= end;
     }
-    if (has_ended)
+    if (step.turn_ended)
         next = 0;
-    return has_ended;
+    return step;
+}
+
+static struct step try_step(enum choice choice) {
+    struct step step = {0};
+    if (os_lock_try(&slab_pages_lock)) {
+        step = purge_next(choice, STEP_BYTES);
+        os_lock_release(&slab_pages_lock);
+    }
+    return step;
 }
 
 size_t slab_purge_pages_step(bool only_quiet, bool *turn_ended) {
-    size_t bytes = 0;
-    if (!os_lock_try(&slab_pages_lock))
-        return 0;
-    bool has_ended = purge_next(only_quiet ? QUIET_SLABS : NOT_THE_NEXT, STEP_BYTES, &bytes);
-    os_lock_release(&slab_pages_lock);
-    if (turn_ended != NULL)
-        *turn_ended = has_ended;
-    return bytes;
+    struct step step = try_step(only_quiet ? QUIET_SLABS : NOT_THE_NEXT);
+    if (turn_ended != NULL && step.supers != 0)
+        *turn_ended = step.turn_ended;
+    return step.bytes;
 }
+
+size_t pages_purge_step(void) { return try_step(NOT_THE_NEXT).supers; }
 
 void pages_trade(unsigned shard) {
     static uint64_t traded_ms; /* under slab_pages_lock */
@@ -315,7 +329,7 @@ void pages_trade(unsigned shard) {
     uint64_t now_ms = os_now_ms();
     size_t bytes = 0;
     if (now_ms != traded_ms)
-        purge_next(QUIET_SLABS, most_bytes, &bytes);
+        bytes = purge_next(QUIET_SLABS, most_bytes).bytes;
     traded_ms = now_ms;
     os_lock_release(&slab_pages_lock);
     if (bytes != 0)

@@ -59,4 +59,12 @@ bool pages_taken(struct span *span, const char *from, const char *to);
  * of pools are not held. */
 void pages_trade(unsigned shard);
 
+/* A step as upkeep makes it; returns the SuperSlabs looked at, 0 while another thread purges. */
+size_t pages_purge_step(void);
+
+/* --- shrink.c ------------------------------------------------------------------ */
+
+/* Blocks of the pool's class have been taken, or given if that is negative. */
+void shrink_count(struct pool *pool, unsigned class, int64_t blocks);
+
 #endif

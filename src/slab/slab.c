@@ -182,6 +182,7 @@ static unsigned take_partial(unsigned shard, unsigned class, void **out, unsigne
     }
     unsigned taken = (unsigned)(out + want - end);
     pool->taken += taken;
+    shrink_count(pool, class, taken);
     pool->free_blocks -= taken;
     os_lock_release(&pool->lock);
     if (taken < want) {
@@ -213,6 +214,7 @@ static void *take_one(unsigned shard, unsigned class, bool *is_zero) {
             *is_zero |= pages_taken(span, block, (char *)block + size);
         pool_settle(pool, span);
         pool->taken++;
+        shrink_count(pool, class, 1);
         pool->free_blocks--;
     }
     os_lock_release(&pool->lock);

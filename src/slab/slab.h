@@ -16,8 +16,9 @@ enum {
 /* The slabs of one class in one shard. */
 struct pool {
     hak_line_aligned struct os_lock lock;
-    _Atomic bool is_open;            /* the lists are set up; only then may it be locked */
-    _Atomic uint32_t partial_count;  /* slabs on the lists; read without the lock as a hint */
+    _Atomic bool is_open;           /* the lists are set up; only then may it be locked */
+    int16_t untold_bytes;           /* taken less given since shrink.c was told, in blocks' bytes */
+    _Atomic uint32_t partial_count; /* slabs on the lists; read without the lock as a hint */
     struct list partial[FILL_RANKS]; /* slabs with free blocks */
     _Atomic uint32_t slab_count;     /* read without the lock as a hint */
     _Atomic uint32_t step_bytes;     /* of the next slab to be faulted in (populate.c) */
@@ -67,6 +68,10 @@ size_t slab_purge_pages(void);
  * purges, and not the slabs that the next blocks come from; only_quiet: those that have not
  * changed since the last such look, these too. *turn_ended, unless NULL: it has come round. */
 size_t slab_purge_pages_step(bool only_quiet, bool *turn_ended);
+
+/* Upkeep of every few slow calls: if blocks have gone of late, a step of giving the pages
+ * back that they left in slabs in use (shrink.c). */
+void slab_heed_shrinking(uint64_t now_ms);
 
 /* Held while blocks are out of their bitmaps to have their pages purged. */
 hak_global struct os_lock slab_pages_lock;

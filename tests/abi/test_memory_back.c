@@ -92,8 +92,10 @@ static void purge_takes_pages_from_under_live_blocks(void **state) {
     assert_true(bytes >= (scattered - purged) / 2);
     char profile[16];
     hak_option_get("profile", profile, sizeof profile);
-    if (strcmp(profile, "lean") != 0) /* which does it by itself */
+    if (strcmp(profile, "speed") == 0)
         assert_true(scattered - before > 90 * MIB);
+    else /* most has gone by itself, as the heap shrank */
+        assert_true(scattered - before < 60 * MIB);
     lose_all();
     assert_int_equal(hak_malloc_trim(0), 1);
     assert_int_equal(hak_malloc_trim(0), 0);

@@ -1,0 +1,94 @@
+/* A heap that shrinks gives back the pages that its blocks leave behind.
+ *
+ *   live     ___                     blocks that are with the program or in bins, in bytes
+ *           /   \_                   <- half of the most since the last look: a look
+ *          /      \_                 <- the next
+ *         /         \______
+ *
+ * Blocks of mixed age go at random, so most slabs keep one or two and stay. Whoever asks
+ * how much memory a program has after its load has gone wants it to have gone too; but
+ * while nothing shrinks, a page without blocks is about to be used again. So all slabs are
+ * gone through once each time that the heap has lost half of its blocks: at most as many
+ * calls into the kernel as it took to fault the pages in.
+ *
+ * What comes back at once had better not been given away: a heap that is soon as large
+ * again as it was is left alone for a while, each time for longer.
+ *
+ * Each pool counts, under its lock, and tells of changes once they are worth it. A look is
+ * made in steps, one a slow call, for none shall wait long. All that is kept here is a
+ * hint: threads that change it at once cost a look, or save one. */
+#include "slab/pool.h"
+#include "span/arena.h"
+
+enum {
+    TOLD_BYTES = 16 * 1024,         /* a pool keeps smaller changes to itself */
+    FALL_SHARE = 2,                 /* of the most live bytes: lost between two looks, */
+    LEAST_LOST_BYTES = 1024 * 1024, /* and so many more */
+    BACK_SHARE = 4,                 /* all but this share of what it fell from: it is back */
+    SOON_MS = 1000,                 /* a heap that is back so soon after a look */
+    LEFT_ALONE_MS = 4 * SOON_MS,    /* is left alone for so long, then twice as long, */
+    LEFT_ALONE_MAX_MS = 64 * SOON_MS,
+};
+
+static struct {
+    hak_line_aligned _Atomic int64_t live_bytes;
+    _Atomic int64_t most_bytes;     /* live since the last look */
+    _Atomic int64_t fell_from;      /* most_bytes at the first look of this fall; 0: it is over */
+    _Atomic uint64_t looked_ms;     /* when that look or a later one was made */
+    _Atomic uint64_t alone_ms;      /* how long the heap was left alone last; 0: not at all */
+    _Atomic uint64_t not_before_ms; /* the next look */
+    _Atomic size_t supers_left;     /* of this look */
+} shrink;
+
+#define LOAD(field) atomic_load_explicit(&shrink.field, memory_order_relaxed)
+#define STORE(field, value) atomic_store_explicit(&shrink.field, value, memory_order_relaxed)
+
+void shrink_count(struct pool *pool, unsigned class, int64_t blocks) {
+    int64_t bytes = pool->untold_bytes + blocks * (int64_t)class_size(class);
+    bool is_told = bytes >= TOLD_BYTES || bytes <= -TOLD_BYTES;
+    pool->untold_bytes = (int16_t)(is_told ? 0 : bytes);
+    if (!is_told)
+        return;
+    /* atomic: warm, telemetry; no partner: a sum. */
+    int64_t live =
+        atomic_fetch_add_explicit(&shrink.live_bytes, bytes, memory_order_relaxed) + bytes;
+    if (live > LOAD(most_bytes))
+        STORE(most_bytes, live);
+}
+
+/* If the fall is over: was it worth the looks? */
+static void heed_return(int64_t live, uint64_t now_ms) {
+    int64_t fell_from = LOAD(fell_from);
+    if (fell_from == 0 || live < fell_from - fell_from / BACK_SHARE)
+        return;
+    uint64_t alone_ms = 0;
+    if (now_ms - LOAD(looked_ms) < SOON_MS)
+        alone_ms =
+            hak_clamp(LOAD(alone_ms) * 2, (uint64_t)LEFT_ALONE_MS, (uint64_t)LEFT_ALONE_MAX_MS);
+    STORE(alone_ms, alone_ms);
+    STORE(not_before_ms, now_ms + alone_ms);
+    STORE(fell_from, 0);
+}
+
+/* Begins a look if it is time for one. */
+static void heed_fall(int64_t live, uint64_t now_ms) {
+    int64_t most = LOAD(most_bytes);
+    if (live > most - most / FALL_SHARE - LEAST_LOST_BYTES || now_ms < LOAD(not_before_ms))
+        return;
+    if (LOAD(fell_from) == 0)
+        STORE(fell_from, most);
+    STORE(most_bytes, live);
+    STORE(looked_ms, now_ms);
+    STORE(supers_left, arena_frontier());
+}
+
+void slab_heed_shrinking(uint64_t now_ms) {
+    if (options_profile()->page_purge == PAGE_PURGE_NEVER)
+        return;
+    int64_t live = LOAD(live_bytes);
+    heed_return(live, now_ms);
+    heed_fall(live, now_ms);
+    size_t left = LOAD(supers_left);
+    if (left != 0)
+        STORE(supers_left, left - hak_min(left, pages_purge_step()));
+}
