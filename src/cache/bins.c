@@ -7,7 +7,20 @@
  *
  * And a thread earns its share, by the square of what it has moved to and from slabs:
  * one that takes a hundred blocks and then sleeps may keep a few KiB, one that has
- * moved 1 MiB may keep half of that, and at 3 MiB the budget alone counts. */
+ * moved 1 MiB may keep half of that, and at 6 MiB the budget alone counts.
+ *
+ *   block size     up to 2 KiB       2 to 32 KiB (mid)      above (large)
+ *   a bin holds    32 KiB            24 blocks              a block
+ *                  or 255 blocks     or 32 KiB              or 32 KiB
+ *   all of them                                             a quarter of the budget
+ *
+ * (in balanced). Blocks in bins are misses that do not happen again, and a miss costs the
+ * same for a block of 16 bytes as for one of 16 KiB. But large blocks cost memory most, and
+ * save least beside the time that it takes to write them.
+ *
+ * Who gives back much more than he takes has no use for what lies in his bins: they grow
+ * only as far as makes a good batch, and while the heap shrinks (slab/shrink.c) they go
+ * home and halve. */
 #include "cache/bins.h"
 
 #include <string.h>
@@ -17,29 +30,39 @@
 
 enum {
     FIRST_CAPACITY = SLOT_ARRAY_MIN - 1,
-    FIRST_BYTES = 2048,                /* of a bin when it opens, or one block */
-    UNEARNED_BYTES = 4096,             /* of all bins, at first */
-    EARNED_AT_BYTES = 2 * 1024 * 1024, /* who has moved this may keep as much */
-    INHERITED_BYTES = 1024 * 1024,     /* of what the last thread of a structure has moved */
-    FOREIGN_KIND = 2,                  /* arrays of 32 slots */
-    FOREIGN_BYTES = 4 * 1024,          /* of a bin of foreign blocks */
-    SWEEP_BINS = 16,                   /* looked at in one sweep */
-    SMALL_BYTES = 8192,
-    GROWTH_SLABS = 2,     /* between two looks for idle small bins */
-    AT_ONCE_BYTES = 4096, /* blocks up to this size get a bin at the first call */
-    EARLY_MISSES = 8,     /* larger ones after this many */
+    FIRST_BYTES = 2048,                  /* of a bin when it opens, or one block */
+    UNEARNED_BYTES = 4096,               /* of all bins, at first */
+    EARNED_AT_BYTES = 2 * 1024 * 1024,   /* who has moved this may keep as much */
+    INHERITED_BYTES = 1024 * 1024,       /* of what the last thread of a structure has moved */
+    FOREIGN_KIND = 2,                    /* arrays of 32 slots */
+    FOREIGN_BYTES = 4 * 1024,            /* of a bin of foreign blocks */
+    SWEEP_BINS = 16,                     /* looked at in one sweep, for a small block; */
+    SWEEP_BINS_MID = 1,                  /* who moves few blocks has the time to sweep more often */
+    MID_ABOVE_BYTES = 2 * 1024,          /* mid blocks are larger, */
+    MID_BYTES = 32 * 1024,               /* and at most so large */
+    LARGE_SHARE = 4,                     /* of the budget, to blocks larger than that */
+    GIVER_BYTES = 512 * 1024,            /* who has given so much more than taken only gives */
+    SURPLUS_MAX_BYTES = 2 * GIVER_BYTES, /* a taker again after half of this */
+    GIVER_LEFT_BYTES = 16 * 1024,        /* to which his bins grow at most, and shrink */
+    SMALL_BYTES = 8192,                  /* goes home when the heap grows without it */
+    GROWTH_SLABS = 2,                    /* between two looks for idle small bins */
+    AT_ONCE_BYTES = 4096,                /* blocks up to this size get a bin at the first call */
+    EARLY_MISSES = 8,                    /* larger ones after this many */
 };
 _Static_assert(SLOT_ARRAY_MIN << FOREIGN_KIND == FOREIGN_CAPACITY + 1, "a NULL and the blocks");
 
 /* --- own bins ------------------------------------------------------------------ */
 
-static unsigned capacity_max(unsigned class, unsigned most) {
-    size_t blocks = options_profile()->cache_class_bytes / class_size(class);
-    return (unsigned)hak_clamp(blocks, (size_t)1, (size_t)most);
-}
+static bool is_mid(size_t bytes) { return bytes > MID_ABOVE_BYTES && bytes <= MID_BYTES; }
+static bool is_large(size_t bytes) { return bytes > MID_BYTES; }
 
 static unsigned own_capacity_max(unsigned class) {
-    return capacity_max(class, options_profile()->cache_class_blocks - 1);
+    const struct hak_profile *profile = options_profile();
+    size_t bytes = class_size(class);
+    size_t blocks =
+        hak_min(profile->cache_class_bytes / bytes, (size_t)profile->cache_class_blocks - 1);
+    size_t least = is_mid(bytes) ? profile->cache_mid_blocks : 1;
+    return (unsigned)hak_max(blocks, least);
 }
 
 static size_t earned_bytes(const struct thread *thread) {
@@ -47,11 +70,13 @@ static size_t earned_bytes(const struct thread *thread) {
     return UNEARNED_BYTES + moved * moved / EARNED_AT_BYTES;
 }
 
-/* Bytes that a thread's bins may still promise: own ones leave a quarter of the budget
- * to foreign ones, whose blocks would otherwise go home one by one. */
-static size_t room(const struct thread *thread, bool is_own) {
+/* Bytes that a thread's bins may still promise, own or foreign ones of blocks so large: own
+ * ones leave a quarter of the budget to foreign ones, whose blocks would otherwise go home
+ * one by one. */
+static size_t room(const struct thread *thread, bool is_own, size_t block_bytes) {
     size_t budget = hak_min(registry_budget_bytes(thread), earned_bytes(thread));
     budget -= is_own ? budget / 4 : 0;
+    budget /= is_own && is_large(block_bytes) ? LARGE_SHARE : 1;
     return thread->limit_bytes < budget ? budget - thread->limit_bytes : 0;
 }
 
@@ -99,8 +124,10 @@ static void shrink_if_idle(struct thread *thread, unsigned class) {
  * bin of a busy small class hardly ever misses, which looks like idleness, and a block
  * of 64 KiB is not worth a thousand of 64 bytes. */
 static size_t make_room(struct thread *thread, unsigned class, size_t more_bytes) {
-    size_t there = room(thread, true);
-    for (unsigned i = 0; i < SWEEP_BINS && there < more_bytes; i++) {
+    size_t block_bytes = class_size(class);
+    size_t there = room(thread, true, block_bytes);
+    unsigned bins = block_bytes > MID_ABOVE_BYTES ? SWEEP_BINS_MID : SWEEP_BINS;
+    for (unsigned i = 0; i < bins && there < more_bytes; i++) {
         bool is_in_range = thread->sweep >= class && thread->sweep < CLASS_COUNT - 1;
         thread->sweep = is_in_range ? thread->sweep + 1 : class;
         size_t before = thread->limit_bytes;
@@ -140,6 +167,16 @@ void bin_open_own(struct thread *thread, unsigned class) {
     set_capacity(thread, class, (unsigned)hak_min(wanted, fitting));
 }
 
+void bins_note_moved(struct thread *thread, unsigned class, unsigned taken, unsigned given) {
+    size_t taken_bytes = taken * class_size(class);
+    size_t given_bytes = given * class_size(class);
+    thread->moved_bytes += taken_bytes + given_bytes;
+    thread->surplus_bytes = hak_min(thread->surplus_bytes + given_bytes, (size_t)SURPLUS_MAX_BYTES);
+    thread->surplus_bytes -= hak_min(thread->surplus_bytes, taken_bytes);
+}
+
+static bool only_gives(const struct thread *thread) { return thread->surplus_bytes >= GIVER_BYTES; }
+
 /* After a miss: doubles the bin if its class and the budget allow; halves it, in
  * the end closes it, if the budget has become smaller than what the thread has. */
 void bin_adapt(struct thread *thread, unsigned class) {
@@ -151,6 +188,8 @@ void bin_adapt(struct thread *thread, unsigned class) {
         return;
     }
     unsigned capacity = hak_min(info->capacity * 2u + 1, own_capacity_max(class));
+    if (only_gives(thread))
+        capacity = hak_min(capacity, (unsigned)(GIVER_LEFT_BYTES / class_size(class)));
     if (capacity <= info->capacity)
         return;
     size_t more_bytes = (capacity - info->capacity) * class_size(class);
@@ -190,6 +229,19 @@ void bins_note_growth(struct thread *thread, unsigned class, unsigned fresh) {
     }
 }
 
+void bins_note_shrinking(struct thread *thread) {
+    if (!only_gives(thread))
+        return;
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
+        const struct bin_info *info = &thread->infos[class];
+        if (info->base == NULL)
+            continue;
+        bin_flush_own(thread, class);
+        if (info->capacity * class_size(class) > GIVER_LEFT_BYTES)
+            shrink(thread, class, info->capacity / 2);
+    }
+}
+
 /* A bin that has not missed for a while may hold blocks of many slabs, and keep
  * them all from becoming empty: they go home. If it is in use after all, that
  * costs one refill. */
@@ -216,7 +268,7 @@ unsigned bin_foreign_capacity(unsigned class) {
 
 bool bin_open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsigned class) {
     size_t bytes = bin_foreign_capacity(class) * class_size(class);
-    if (bytes == 0 || room(thread, false) < bytes)
+    if (bytes == 0 || room(thread, false, class_size(class)) < bytes)
         return false;
     void **base = slots_take(thread, FOREIGN_KIND);
     if (base == NULL)
@@ -263,6 +315,7 @@ void cache_close(struct thread *thread) {
     memset(thread->own->bins, 0, sizeof thread->own->bins);
     bins_each_foreign(thread, bin_close_foreign);
     thread->foreign_rows = 0;
+    thread->surplus_bytes = 0;
     change_limit(thread, -thread->limit_bytes);
 }
 

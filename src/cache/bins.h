@@ -43,7 +43,14 @@ void bin_adapt(struct thread *thread, unsigned class);
 /* A refill of class made the shard grow by fresh slabs. */
 void bins_note_growth(struct thread *thread, unsigned class, unsigned fresh);
 
-/* Sends home what has lain idle since the last call. */
+/* Blocks of a class came from slabs, or went to slabs. */
+void bins_note_moved(struct thread *thread, unsigned class, unsigned taken, unsigned given);
+
+/* The heap has lost a good part of its blocks: if this thread only gives, its own bins go
+ * home, and all but the smallest halve. */
+void bins_note_shrinking(struct thread *thread);
+
+/* Sends home what has lain idle since the last call, and halves the bins it lay in. */
 void bins_age(struct thread *thread);
 
 /* Blocks of a class that a foreign bin holds; 0: they go home one by one. */

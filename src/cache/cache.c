@@ -34,10 +34,6 @@ static void push(struct bin *bin, void *block) {
     bin_set_top(bin, top);
 }
 
-static void note_moved(struct thread *thread, unsigned class, unsigned blocks) {
-    thread->moved_bytes += blocks * class_size(class);
-}
-
 void *cache_take(struct thread *thread, unsigned class) {
     struct bin *bin = &thread->own->bins[class];
     if (*bin_top(bin) != NULL)
@@ -49,7 +45,7 @@ void *cache_take(struct thread *thread, unsigned class) {
         bin_open_own(thread, class);
     if (info->base == NULL) {
         bool is_zero;
-        note_moved(thread, class, 1);
+        bins_note_moved(thread, class, 1, 0);
         return slab_take_one(thread->shard, class, &is_zero);
     }
     unsigned want = info->capacity / 2 + 1u;
@@ -57,7 +53,7 @@ void *cache_take(struct thread *thread, unsigned class) {
     unsigned got = slab_take(thread->shard, class, info->base + 1, want, &fresh);
     if (got == 0)
         return NULL;
-    note_moved(thread, class, got);
+    bins_note_moved(thread, class, got, 0);
     bin_set_top(bin, info->base + got);
     void *block = pop(bin);
     if (hak_unlikely(fresh != 0))
@@ -81,13 +77,13 @@ static void give_own(struct thread *thread, unsigned class, void *block) {
     else if (bin_top(bin) - info->base >= info->capacity)
         bin_adapt(thread, class);
     if (info->base == NULL) {
-        note_moved(thread, class, 1);
+        bins_note_moved(thread, class, 0, 1);
         slab_give(class, &block, 1);
         return;
     }
     unsigned held = (unsigned)(bin_top(bin) - info->base);
     if (held >= info->capacity) {
-        note_moved(thread, class, (held + 1) / 2);
+        bins_note_moved(thread, class, 0, (held + 1) / 2);
         bin_flush_oldest(bin, info->base, class, (held + 1) / 2);
     }
     /* Another thread may have closed the bin to get here. */
@@ -98,14 +94,14 @@ static void give_own(struct thread *thread, unsigned class, void *block) {
 static void give_foreign(struct thread *thread, unsigned row, unsigned class, void *block) {
     struct bin *bin = &thread->cache.rows[row].bins[class];
     if (bin_top(bin) != NULL && bin_top(bin) >= bin_limit(bin)) {
-        note_moved(thread, class, bin_foreign_capacity(class));
+        bins_note_moved(thread, class, 0, bin_foreign_capacity(class));
         bin_flush_foreign(bin, class);
         bin_set_limit(bin, bin_top(bin) + bin_foreign_capacity(class));
         if (thread->limit_bytes > registry_budget_bytes(thread))
             bin_close_foreign(thread, bin, class);
     }
     if (bin_top(bin) == NULL && !bin_open_foreign(thread, bin, row, class)) {
-        note_moved(thread, class, 1);
+        bins_note_moved(thread, class, 0, 1);
         slab_give(class, &block, 1);
         return;
     }
@@ -147,6 +143,7 @@ bool cache_tick(struct thread *thread, bool at_once) {
         if (options_profile()->page_purge == PAGE_PURGE_ALWAYS)
             slab_purge_pages_step(false, NULL);
     }
-    slab_heed_shrinking(now_ms);
+    if (slab_heed_shrinking(now_ms))
+        bins_note_shrinking(thread);
     return span_decay(thread->shard, now_ms);
 }

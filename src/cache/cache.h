@@ -81,6 +81,7 @@ struct thread {
     uint64_t aged_ms;                     /* when its bins were last looked through */
     unsigned grown_slabs;                 /* since it last let go of idle small blocks */
     size_t moved_bytes;                   /* to and from slabs; earns it larger bins */
+    size_t surplus_bytes;                 /* given to slabs less taken; never below 0 */
     size_t promised_bytes;                /* limit_bytes as the registry last heard of it */
     size_t limit_bytes;                   /* sum over open bins of capacity * block size */
     void **free_arrays[SLOT_ARRAY_KINDS]; /* linked through their first slot */

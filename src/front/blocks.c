@@ -32,11 +32,12 @@ void *front_zeroed(size_t size) {
 void *front_aligned(size_t alignment, size_t size) {
     if (alignment <= CLASS_STEP)
         return front_malloc(size, front_malloc_slow);
-    if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX || !front_start())
+    if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX)
         return NULL;
-    unsigned class = alignment <= SLAB_BYTES ? class_of_aligned(size, alignment) : 0;
-    if (class != 0)
-        return front_malloc(class_size(class), front_malloc_slow);
+    if (alignment <= SLAB_BYTES && class_aligned_size(size, alignment) <= CLASS_SIZE_MAX)
+        return front_malloc(class_aligned_size(size, alignment), front_malloc_slow);
+    if (!front_start())
+        return NULL;
     bool is_zero;
     struct request request = {
         .bin = BIN_LARGE, .size = hak_max(size, (size_t)1), .alignment = alignment};
@@ -58,13 +59,9 @@ bool front_is_sparse(const void *block) {
 size_t front_good_size(size_t size, size_t alignment) {
     if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX || !front_start())
         return 0;
-    unsigned class = 0;
-    if (alignment <= CLASS_STEP && size <= CLASS_SIZE_MAX)
-        class = class_of(hak_max(size, (size_t)1));
-    else if (alignment <= SLAB_BYTES)
-        class = class_of_aligned(size, alignment);
-    if (class != 0)
-        return class_size(class);
+    size_t aligned = alignment <= SLAB_BYTES ? class_aligned_size(size, alignment) : SIZE_MAX;
+    if (aligned <= CLASS_SIZE_MAX)
+        return class_size(class_of(aligned));
     size_t unit = size < GIB && alignment <= GIB ? (size_t)SLAB_BYTES : os_page_size();
     return align_up(hak_max(size, (size_t)1), unit);
 }

@@ -65,13 +65,3 @@ void classes_init(void) {
         size = next;
     }
 }
-
-unsigned class_of_aligned(size_t size, size_t alignment) {
-    size = align_up(hak_max(size, (size_t)1), alignment);
-    if (size > CLASS_SIZE_MAX)
-        return 0;
-    unsigned class = class_of(size);
-    while (class < CLASS_COUNT && !is_aligned(class_size(class), alignment))
-        ++class;
-    return class < CLASS_COUNT ? class : 0;
-}

@@ -72,9 +72,13 @@ hak_inline unsigned class_of(size_t size) {
     return size <= CLASS_TABLE_MAX ? class_of_table(size) : class_of_bits(size);
 }
 
-/* The smallest class for size whose blocks are multiples of alignment, a power
- * of two up to SLAB_BYTES; 0 if there is none. */
-unsigned class_of_aligned(size_t size, size_t alignment);
+/* The size to ask for where blocks are to be multiples of alignment, a power of two up to
+ * SLAB_BYTES, of at least size <= PTRDIFF_MAX bytes. Its class's are, for from each class to
+ * the next is a power of two: either alignment is a multiple of that, and the size is a
+ * class's; or that is a multiple of alignment, and so are all classes here. */
+hak_inline size_t class_aligned_size(size_t size, size_t alignment) {
+    return align_up(size == 0 ? 1 : size, alignment);
+}
 
 hak_inline size_t class_size(unsigned class) { return size_classes[class].size; }
 

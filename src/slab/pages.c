@@ -277,17 +277,11 @@ size_t slab_purge_pages(void) {
     return bytes;
 }
 
-/* What a step has done: SuperSlabs looked at, bytes given back, whether it came round. */
-struct step {
-    size_t supers, bytes;
-    bool turn_ended;
-};
-
 /* Of the next SuperSlabs in turn, until about so many bytes have gone; slab_pages_lock is
  * held. */
-static struct step purge_next(enum choice choice, size_t most_bytes) {
+static struct pages_step purge_next(enum choice choice, size_t most_bytes) {
     static size_t next;
-    struct step step = {0};
+    struct pages_step step = {0};
     size_t end = arena_frontier();
     while (step.supers < STEP_SUPERS && step.bytes < most_bytes && !step.turn_ended) {
         if (next < end)
@@ -301,8 +295,8 @@ static struct step purge_next(enum choice choice, size_t most_bytes) {
     return step;
 }
 
-static struct step try_step(enum choice choice) {
-    struct step step = {0};
+static struct pages_step try_step(enum choice choice) {
+    struct pages_step step = {0};
     if (os_lock_try(&slab_pages_lock)) {
         step = purge_next(choice, STEP_BYTES);
         os_lock_release(&slab_pages_lock);
@@ -311,13 +305,15 @@ static struct step try_step(enum choice choice) {
 }
 
 size_t slab_purge_pages_step(bool only_quiet, bool *turn_ended) {
-    struct step step = try_step(only_quiet ? QUIET_SLABS : NOT_THE_NEXT);
+    struct pages_step step = try_step(only_quiet ? QUIET_SLABS : NOT_THE_NEXT);
     if (turn_ended != NULL && step.supers != 0)
         *turn_ended = step.turn_ended;
     return step.bytes;
 }
 
-size_t pages_purge_step(void) { return try_step(NOT_THE_NEXT).supers; }
+struct pages_step pages_purge_step(void) {
+    return try_step(NOT_THE_NEXT);
+}
 
 void pages_trade(unsigned shard) {
     static uint64_t traded_ms; /* under slab_pages_lock */

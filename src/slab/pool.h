@@ -59,8 +59,13 @@ bool pages_taken(struct span *span, const char *from, const char *to);
  * of pools are not held. */
 void pages_trade(unsigned shard);
 
-/* A step as upkeep makes it; returns the SuperSlabs looked at, 0 while another thread purges. */
-size_t pages_purge_step(void);
+/* A step as upkeep makes it, and what it did: SuperSlabs looked at, 0 while another thread
+ * purges; bytes given back; whether it came round. */
+struct pages_step {
+    size_t supers, bytes;
+    bool turn_ended;
+};
+struct pages_step pages_purge_step(void);
 
 /* --- shrink.c ------------------------------------------------------------------ */
 

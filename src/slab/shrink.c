@@ -11,8 +11,9 @@
  * gone through once each time that the heap has lost half of its blocks: at most as many
  * calls into the kernel as it took to fault the pages in.
  *
- * What comes back at once had better not been given away: a heap that is soon as large
- * again as it was is left alone for a while, each time for longer.
+ * To give a page away and fault it in again takes some microseconds, which is worth it if it
+ * was away for a hundred. A heap that is as large again as it was before that is left
+ * alone for a while, each time for longer.
  *
  * Each pool counts, under its lock, and tells of changes once they are worth it. A look is
  * made in steps, one a slow call, for none shall wait long. All that is kept here is a
@@ -25,16 +26,17 @@ enum {
     FALL_SHARE = 2,                 /* of the most live bytes: lost between two looks, */
     LEAST_LOST_BYTES = 1024 * 1024, /* and so many more */
     BACK_SHARE = 4,                 /* all but this share of what it fell from: it is back */
-    SOON_MS = 1000,                 /* a heap that is back so soon after a look */
-    LEFT_ALONE_MS = 4 * SOON_MS,    /* is left alone for so long, then twice as long, */
-    LEFT_ALONE_MAX_MS = 64 * SOON_MS,
+    BYTES_PER_MS = 40 * 1024,       /* worth it: away for 0.1 ms a page, all taken together */
+    ALONE_SHARE = 4,                /* left alone for so many times what was too short, */
+    ALONE_MAX_MS = 64 * 1000,       /* then twice as long, at most for so long */
 };
 
 static struct {
     hak_line_aligned _Atomic int64_t live_bytes;
     _Atomic int64_t most_bytes;     /* live since the last look */
     _Atomic int64_t fell_from;      /* most_bytes at the first look of this fall; 0: it is over */
-    _Atomic uint64_t looked_ms;     /* when that look or a later one was made */
+    _Atomic uint64_t looked_ms;     /* when that look or a later one began */
+    _Atomic size_t gone_bytes;      /* by all looks of this fall */
     _Atomic uint64_t alone_ms;      /* how long the heap was left alone last; 0: not at all */
     _Atomic uint64_t not_before_ms; /* the next look */
     _Atomic size_t supers_left;     /* of this look */
@@ -61,34 +63,43 @@ static void heed_return(int64_t live, uint64_t now_ms) {
     int64_t fell_from = LOAD(fell_from);
     if (fell_from == 0 || live < fell_from - fell_from / BACK_SHARE)
         return;
+    uint64_t worth_ms = LOAD(gone_bytes) / BYTES_PER_MS;
     uint64_t alone_ms = 0;
-    if (now_ms - LOAD(looked_ms) < SOON_MS)
+    if (now_ms - LOAD(looked_ms) < worth_ms)
         alone_ms =
-            hak_clamp(LOAD(alone_ms) * 2, (uint64_t)LEFT_ALONE_MS, (uint64_t)LEFT_ALONE_MAX_MS);
+            hak_min(hak_max(LOAD(alone_ms) * 2, worth_ms * ALONE_SHARE), (uint64_t)ALONE_MAX_MS);
     STORE(alone_ms, alone_ms);
     STORE(not_before_ms, now_ms + alone_ms);
     STORE(fell_from, 0);
 }
 
-/* Begins a look if it is time for one. */
-static void heed_fall(int64_t live, uint64_t now_ms) {
+/* Whether it is time for a look; then it begins. */
+static bool heed_fall(int64_t live, uint64_t now_ms) {
     int64_t most = LOAD(most_bytes);
     if (live > most - most / FALL_SHARE - LEAST_LOST_BYTES || now_ms < LOAD(not_before_ms))
-        return;
-    if (LOAD(fell_from) == 0)
+        return false;
+    if (LOAD(fell_from) == 0) {
         STORE(fell_from, most);
+        STORE(gone_bytes, 0);
+    }
     STORE(most_bytes, live);
     STORE(looked_ms, now_ms);
     STORE(supers_left, arena_frontier());
+    return true;
 }
 
-void slab_heed_shrinking(uint64_t now_ms) {
+bool slab_heed_shrinking(uint64_t now_ms) {
     if (options_profile()->page_purge == PAGE_PURGE_NEVER)
-        return;
+        return false;
     int64_t live = LOAD(live_bytes);
     heed_return(live, now_ms);
-    heed_fall(live, now_ms);
+    if (heed_fall(live, now_ms))
+        return true;
     size_t left = LOAD(supers_left);
-    if (left != 0)
-        STORE(supers_left, left - hak_min(left, pages_purge_step()));
+    if (left == 0)
+        return false;
+    struct pages_step step = pages_purge_step();
+    STORE(supers_left, left - hak_min(left, step.supers));
+    STORE(gone_bytes, LOAD(gone_bytes) + step.bytes);
+    return false;
 }

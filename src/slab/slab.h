@@ -70,8 +70,8 @@ size_t slab_purge_pages(void);
 size_t slab_purge_pages_step(bool only_quiet, bool *turn_ended);
 
 /* Upkeep of every few slow calls: if blocks have gone of late, a step of giving the pages
- * back that they left in slabs in use (shrink.c). */
-void slab_heed_shrinking(uint64_t now_ms);
+ * back that they left in slabs in use (shrink.c). True: that begins with the next call. */
+bool slab_heed_shrinking(uint64_t now_ms);
 
 /* Held while blocks are out of their bitmaps to have their pages purged. */
 hak_global struct os_lock slab_pages_lock;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cache/bins.h"
 #include "os/options.h"
 #include "span/arena.h"
 #include "span/shard.h"
@@ -30,8 +31,10 @@ static unsigned capacity_of(const struct thread *thread, unsigned class) {
 /* As many blocks of a class as the profile lets a bin hold. */
 static unsigned capacity_most(unsigned class) {
     const struct hak_profile *profile = options_profile();
-    size_t fits = profile->cache_class_bytes / class_size(class);
-    return (unsigned)hak_clamp(fits, (size_t)1, (size_t)profile->cache_class_blocks - 1);
+    size_t bytes = class_size(class);
+    size_t fits = profile->cache_class_bytes / bytes;
+    size_t least = bytes > 2 * KIB && bytes <= 32 * KIB ? profile->cache_mid_blocks : 1;
+    return (unsigned)hak_clamp(fits, least, (size_t)profile->cache_class_blocks - 1);
 }
 
 /* A thread that has moved so much that its bins may be as large as the budget lets them. */
@@ -237,6 +240,37 @@ static void test_idle_bins_shrink(void **state) {
     assert_true(shrunk > 0);
     struct thread *const all[] = {thread};
     assert_all_accounted_for(all, 1);
+    thread_end(thread);
+}
+
+/* Who gives back what it took long ago has no use for it: its bins go home when the heap
+ * shrinks. One that has taken as much again of late keeps them. */
+static void test_who_only_gives_lets_go(void **state) {
+    (void)state;
+    enum { GIVEN = 1000, BLOCK_BYTES = 2048, LEFT_BYTES = 16 * 1024 };
+    unsigned given_class = class_of(BLOCK_BYTES);
+    struct thread *thread = busy_thread();
+    for (int i = 0; i < GIVEN; i++)
+        blocks[i] = thread_malloc(thread, given_class);
+    for (int i = 0; i < GIVEN; i++)
+        thread_free(thread, blocks[i]);
+    unsigned before = capacity_of(thread, given_class);
+    assert_true(own_count(thread, given_class) != 0);
+    bins_note_shrinking(thread);
+    assert_int_equal(own_count(thread, given_class), 0);
+    bool was_large = before * class_size(given_class) > LEFT_BYTES;
+    assert_int_equal(capacity_of(thread, given_class), was_large ? before / 2 : before);
+    assert_thread_is_sound(thread);
+
+    for (int i = 0; i < GIVEN; i++)
+        blocks[i] = thread_malloc(thread, given_class);
+    thread_free(thread, blocks[0]);
+    unsigned held = own_count(thread, given_class);
+    bins_note_shrinking(thread);
+    assert_int_equal(own_count(thread, given_class), held);
+    assert_true(held != 0);
+    for (int i = 1; i < GIVEN; i++)
+        thread_free(thread, blocks[i]);
     thread_end(thread);
 }
 
@@ -515,6 +549,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_last_in_first_out),
         cmocka_unit_test(test_flush_keeps_the_newest),
         cmocka_unit_test(test_idle_bins_shrink),
+        cmocka_unit_test(test_who_only_gives_lets_go),
         cmocka_unit_test(test_budget_is_what_others_leave),
         cmocka_unit_test(test_sleepers_stay_within_the_total),
         cmocka_unit_test(test_foreign_blocks_go_home),

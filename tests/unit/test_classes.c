@@ -76,6 +76,11 @@ static unsigned naive_class_of_aligned(size_t size, size_t alignment) {
     return 0;
 }
 
+static unsigned class_of_aligned(size_t size, size_t alignment) {
+    size_t aligned = class_aligned_size(size, alignment);
+    return aligned <= CLASS_SIZE_MAX ? class_of(aligned) : 0;
+}
+
 static void assert_aligned_as_naive(size_t size) {
     for (size_t alignment = 1; alignment <= SLAB_BYTES; alignment *= 2) {
         unsigned class = class_of_aligned(size, alignment);

@@ -8,8 +8,9 @@
 #include "os/options.h"
 #include "slab/slab.h"
 
-enum { BLOCK_BYTES = 4096, BLOCKS = 4096, KEPT_ONE_IN = 128, STEPS = 64 };
-enum { SOON_MS = 999, LATER_MS = 1000, LEFT_ALONE_MS = 4000, LEFT_ALONE_MAX_MS = 64000 };
+/* About a block a slab is kept. */
+enum { BLOCK_BYTES = 4096, BLOCKS = 4096, KEPT_ONE_IN = 16, STEPS = 64 };
+enum { SOON_MS = 100, LATER_MS = 1000, STEP_MS = 50, LEFT_ALONE_MAX_MS = 64000 };
 
 static void *blocks[BLOCKS]; /* NULL: given */
 static unsigned class;
@@ -79,10 +80,10 @@ static void test_each_half(void **state) {
         unsigned lost = left / 2 + MIB / BLOCK_BYTES;
         give_from(left - lost + lost / 8);
         assert_false(purges_at(now_ms));
-        give_from(left - lost - lost / 8);
+        give_from(left - lost - lost / 4);
         assert_true(purges_at(now_ms));
         assert_false(purges_at(now_ms));
-        left -= lost + lost / 8;
+        left -= lost + lost / 4;
     }
 }
 
@@ -95,26 +96,29 @@ static void test_all_of_it_goes(void **state) {
     assert_true(slab_purge_pages() <= spared);
 }
 
+/* How long a heap is left alone that has come back too soon and stays small then. */
+static uint64_t time_left_alone(void) {
+    fill();
+    uint64_t back_ms = now_ms + SOON_MS;
+    assert_false(purges_at(back_ms));
+    give_from(0);
+    while (!purges_at(now_ms + STEP_MS))
+        assert_true(now_ms <= back_ms + LEFT_ALONE_MAX_MS);
+    return now_ms - back_ms;
+}
+
 static void test_back_at_once_is_left_alone(void **state) {
     (void)state;
-    uint64_t alone_ms = LEFT_ALONE_MS;
-    for (unsigned time = 0; time < 6; time++) {
-        give_from(0);
-        assert_true(purges_at(now_ms));
-        fill();
-        assert_false(purges_at(now_ms + SOON_MS));
-        uint64_t back_ms = now_ms;
-        give_from(0);
-        assert_false(purges_at(now_ms));
-        assert_false(purges_at(back_ms + alone_ms - 1));
-        /* It has stayed small all the time. */
-        assert_true(purges_at(back_ms + alone_ms));
-        fill();
-        assert_false(purges_at(now_ms + SOON_MS));
-        alone_ms = hak_min(alone_ms * 2, (uint64_t)LEFT_ALONE_MAX_MS);
-        assert_false(purges_at(now_ms + alone_ms));
-        alone_ms = hak_min(alone_ms * 2, (uint64_t)LEFT_ALONE_MAX_MS);
+    give_from(0);
+    assert_true(purges_at(now_ms));
+    uint64_t alone_ms = time_left_alone();
+    assert_true(alone_ms > 4 * (uint64_t)SOON_MS);
+    for (unsigned time = 0; time < 10; time++) {
+        uint64_t longer_ms = time_left_alone();
+        assert_true(longer_ms >= hak_min(2 * alone_ms - STEP_MS, (uint64_t)LEFT_ALONE_MAX_MS));
+        alone_ms = longer_ms;
     }
+    assert_true(alone_ms >= LEFT_ALONE_MAX_MS);
 }
 
 static void test_back_later_was_worth_it(void **state) {
