@@ -156,3 +156,34 @@ def test_what_is_no_library_is_refused(tmp_path: Path) -> None:
     text.write_text("not a library")
     with pytest.raises(MissingError, match="not a library"):
         Library(text)
+
+
+def test_what_lies_behind_a_loop_is_no_change(tmp_path: Path) -> None:
+    """A loop over a table stops at its end, where another object may begin, or nothing."""
+    text = """
+    .text
+    .globl walk
+    .type walk, STT_FUNC
+walk:
+    lea table(%rip), %rax
+    lea table+16(%rip), %rcx
+1:  cmp %rcx, %rax
+    je 2f
+    add $8, %rax
+    jmp 1b
+2:  ret
+    .size walk, . - walk
+    .section .note.GNU-stack, ""
+    .section .data.rel.ro, "aw"
+    .type table, STT_OBJECT
+table: .quad walk, walk
+    .size table, 16
+    @
+"""
+    behind = ".type other, STT_OBJECT\nother: .quad walk\n.size other, 8\n"
+    one = compile_library(text.replace("@", behind), tmp_path / "one.so", language="assembler")
+    two = compile_library(text.replace("@", ".quad 0\n"), tmp_path / "two.so", language="assembler")
+    assert differing(one, two) == []
+    changed = text.replace("table+16(", "table+12(").replace("@", behind)
+    three = compile_library(changed, tmp_path / "three.so", language="assembler")
+    assert [each.function for each in differing(one, three)] == ["walk"]

@@ -72,9 +72,9 @@ def source(work: int = 20, free: str = "", trim: str = "") -> str:
     return text.replace("@TRIM@", trim)
 
 
-def compile_library(text: str, target: Path, *flags: str) -> Path:
+def compile_library(text: str, target: Path, *flags: str, language: str = "c") -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
-    words = ["gcc", *FLAGS, "-shared", "-fPIC", *flags, "-x", "c", "-", "-o", str(target)]
+    words = ["gcc", *FLAGS, "-shared", "-fPIC", *flags, "-x", language, "-", "-o", str(target)]
     subprocess.run(words, input=text, text=True, check=True)
     return target
 

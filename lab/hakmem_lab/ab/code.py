@@ -16,7 +16,8 @@ import hashlib
 import re
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ class Instruction:
     address: int
     text: str
     target: int | None = None  # of a jump inside the function
+    also: str = ""  # another way to read it: the end of one object may be where another begins
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,20 @@ class Function:
         return tuple(
             (each.text, None if each.target is None else number.get(each.target, -1))
             for each in self.instructions
+        )
+
+    def worded_as(self, other: Function) -> Function:
+        """What can be read in two ways is read as it can be in the other function."""
+        texts = {each.text for each in other.instructions}
+        readings = texts | {each.also for each in other.instructions} - {""}
+        return replace(
+            self,
+            instructions=tuple(
+                replace(each, text=each.also)
+                if each.text not in texts and each.also in readings
+                else each
+                for each in self.instructions
+            ),
         )
 
 
@@ -128,12 +144,36 @@ class Library:
         pages: dict[str, int] = {}  # AArch64: what adrp has put into which register
         instructions = []
         code = self._bytes(symbol.begin, symbol.end)
-        for insn in self._disassembler.disasm(code, symbol.begin):
+        disassembled = list(self._disassembler.disasm(code, symbol.begin))
+        used = self._used_objects(disassembled)
+        for insn in disassembled:
             target, operands = self._operands(insn, symbol, pages)
             text = f"{insn.mnemonic} {operands}".strip()
             if insn.mnemonic != "nop":
-                instructions.append(Instruction(insn.address, text, target))
+                also = self._read_as_end(insn, used)
+                instructions.append(Instruction(insn.address, text, target, also))
         return Function(name, symbol.begin, tuple(instructions))
+
+    def _used_objects(self, disassembled: Iterable[Any]) -> dict[int, Symbol]:
+        """Objects that a function names, by their ends. Not on AArch64, where addresses are put
+        together in parts."""
+        used = {}
+        for insn in disassembled if self._is_x86 else ():
+            if found := _X86_PLACE.search(insn.op_str):
+                place = bisect_right(self._starts, _place_of(insn, found)) - 1
+                if place >= 0 and _place_of(insn, found) < self._objects[place].end:
+                    used[self._objects[place].end] = self._objects[place]
+        return used
+
+    def _read_as_end(self, insn: Any, used: Mapping[int, Symbol]) -> str:
+        """An address that is taken may be where a loop over an object stops; what lies there is
+        chance."""
+        found = _X86_PLACE.search(insn.op_str) if insn.mnemonic == "lea" else None
+        ended = used.get(_place_of(insn, found)) if found else None
+        if not found or not ended:
+            return ""
+        operands = str(insn.op_str).replace(found[0], f"[end of {_unnumbered(ended.name)}]")
+        return f"{insn.mnemonic} {operands}"
 
     def _operands(
         self, insn: Any, function: Symbol, pages: dict[str, int]

@@ -35,8 +35,11 @@ def _differences(a: Mapping[str, Function], b: Mapping[str, Function]) -> Iterat
             yield Difference(name, (), _addresses(theirs), "added")
         elif theirs is None and ours is not None:
             yield Difference(name, _addresses(ours), (), "removed")
-        elif ours is not None and theirs is not None and ours.shape != theirs.shape:
-            yield Difference(name, *_changed(ours, theirs), "changed")
+        elif ours is not None and theirs is not None:
+            ours = ours.worded_as(theirs)
+            theirs = theirs.worded_as(ours)
+            if ours.shape != theirs.shape:
+                yield Difference(name, *_changed(ours, theirs), "changed")
 
 
 def _addresses(function: Function) -> tuple[int, ...]:
