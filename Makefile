@@ -5,7 +5,7 @@ SECONDS ?= 60
 SUITE ?= micro
 PREFIX ?= /usr/local
 
-.PHONY: release debug demo check asan tsan ubsan musl aarch64 lint format fuzz bench mutants install clean help
+.PHONY: release debug demo check asan tsan ubsan musl aarch64 lint format fuzz bench soak mutants install clean help
 .DEFAULT_GOAL := release
 
 ## make              build/release/libhakmem.so and .a
@@ -60,6 +60,12 @@ bench:
 	@tools/setup build peers programs
 	@tools/build release --target hakmem_shared hakmem_static lab_tools
 	@bin/hakmem bench --suite $(SUITE)
+
+## make soak         five minutes of a heap that lives long: drift, variation, tail latency
+soak:
+	@tools/setup build
+	@tools/build release --target hakmem_shared hakmem_static lab_tools
+	@bin/hakmem soak --seconds 300
 
 ## make mutants      takes out the handling of each hard case: its test must turn red
 mutants:
