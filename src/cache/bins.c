@@ -44,7 +44,7 @@ enum {
     GIVER_BYTES = 512 * 1024,            /* who has given so much more than taken only gives */
     SURPLUS_MAX_BYTES = 2 * GIVER_BYTES, /* a taker again after half of this */
     GIVER_LEFT_BYTES = 16 * 1024,        /* to which his bins grow at most, and shrink */
-    SMALL_BYTES = 8192,                  /* goes home when the heap grows without it */
+    SMALL_BYTES = 8192,                  /* up to here idle bins go home when the heap grows */
     GROWTH_SLABS = 2,                    /* between two looks for idle small bins */
     AT_ONCE_BYTES = 4096,                /* blocks up to this size get a bin at the first call */
     EARLY_MISSES = 8,                    /* larger ones after this many */
