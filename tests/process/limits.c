@@ -10,6 +10,8 @@
  *   A limit set by the program itself, a little above what it uses.
  * usage: limits refused-at MEBIBYTES
  *   Something else limits it, to about so much more.
+ * usage: limits committed elsewhere
+ *   More memory is refused, while what lies free is not where it is looked for first.
  * usage: limits stranded in-bins
  *   What lies free in a thread's bins of one size must serve another. */
 #include <errno.h>
@@ -177,6 +179,26 @@ static void run_at_run_time(int resource, const char *field) {
     run_refused_at(100 * MIB);
 }
 
+/* Addresses are reserved 32 MiB at a time, and the shortest free piece that is long enough
+ * serves first: here what two blocks of 22 MiB leave of them, which has no memory yet. A
+ * limit on data counts only what has, and refuses once it is passed. */
+static void run_committed_elsewhere(void) {
+    struct link *given = take_link(22 * MIB, NULL);
+    struct link *kept = take_link(22 * MIB, NULL);
+    CHECK(given != NULL && kept != NULL);
+    size_t limit = process_status("VmData") * KIB + MIB;
+    CHECK(setrlimit(RLIMIT_DATA, &(struct rlimit){limit, limit}) == 0);
+    size_t total;
+    struct link *list = take_until_refused(8 * MIB, &total);
+    give_links(given, true);
+    for (unsigned i = 0; i < 2; i++) {
+        list = take_link(8 * MIB, list);
+        CHECK(list != NULL);
+    }
+    give_links(list, true);
+    give_links(kept, true);
+}
+
 /* Frees those of a list that lie in the 64 KiB of its first. */
 static struct link *give_neighbours(struct link *list) {
     uintptr_t place = (uintptr_t)list / (64 * KIB);
@@ -224,6 +246,8 @@ int main(int argc, char **argv) {
     CHECK(argc == 3);
     if (strcmp(argv[1], "stranded") == 0)
         run_stranded();
+    else if (strcmp(argv[1], "committed") == 0)
+        run_committed_elsewhere();
     else if (strcmp(argv[1], "to-the-end") == 0)
         run_to_the_end(strtoul(argv[2], NULL, 10));
     else if (strcmp(argv[1], "refused-at") == 0)

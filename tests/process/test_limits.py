@@ -38,6 +38,10 @@ def test_free_blocks_in_bins_are_not_stranded(run: Runner) -> None:
     run("limits", "stranded", "in-bins")
 
 
+def test_memory_that_is_there_serves_when_more_is_refused(run: Runner) -> None:
+    run("limits", "committed", "elsewhere")
+
+
 @pytest.mark.parametrize("limit", ["as", "data"])
 def test_limit_set_at_run_time(run: Runner, limit: str) -> None:
     run("limits", "at-run-time", limit)
