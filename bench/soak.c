@@ -14,6 +14,9 @@
  *   old      65,536             16/4,096   caches, indices
  *   large        16              1/4,096   buffers of 32 KiB to 1 MiB
  *
+ * Threads come and go, the tables stay: after LIFE_STEPS steps a thread hands its
+ * tables to one that it starts, and ends, in the middle of the traffic.
+ *
  * Blocks of the last three are replaced two at a time, each by one of the
  * other's size. So their sizes wander through the heap while the bytes alive
  * stay what they were: memory that grows is the allocator's doing.
@@ -28,9 +31,9 @@
  * threads, of steps and nothing else decide the sizes, so after the same epochs
  * every allocator has done the same work and the checksum is the same.
  *
- * Right before and after its measured steps each thread calls getppid, which
- * nobody else does: who traces the program's system calls sees there which of
- * them belong to the steps.
+ * Right before and after its measured steps each thread calls getppid, and
+ * getpgrp before it ends, which nobody else does: who traces the program's system
+ * calls sees there which of them belong to the steps, and which threads are ours.
  */
 #define _GNU_SOURCE
 #include "soak_work.h"
@@ -42,7 +45,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 64, INPUT_BYTES = 128, LINE_BYTES = 1 << 17 };
+enum {
+    MAX_THREADS = 64,
+    INPUT_BYTES = 128,
+    LINE_BYTES = 1 << 17,
+    LIFE_STEPS = 1 << 18, /* of a thread: some hundredths of a second */
+};
 
 static struct worker workers[MAX_THREADS];
 static unsigned threads;
@@ -58,24 +66,30 @@ static uint64_t cpu_now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void run_measured(struct worker *worker) {
+/* The part of the measured steps that this thread does: before it and after it others may have had
+ * this worker's tables. */
+static void run_measured(struct worker *worker, uint64_t steps) {
+    struct window *window = &worker->window;
     struct rusage before;
     struct rusage after;
-    worker->ops = 0;
-    memset(worker->taking, 0, sizeof *worker->taking);
-    memset(worker->giving, 0, sizeof *worker->giving);
+    if (worker->steps_left == measured_steps) { /* the first part */
+        worker->ops = 0;
+        *window = (struct window){.start_ns = driver_now_ns()};
+        memset(worker->taking, 0, sizeof *worker->taking);
+        memset(worker->giving, 0, sizeof *worker->giving);
+    }
     getrusage(RUSAGE_THREAD, &before);
     uint64_t cpu_before_ns = cpu_now_ns();
     (void)getppid();
-    worker->window.start_ns = driver_now_ns();
-    run_steps(worker, measured_steps);
-    worker->window.end_ns = driver_now_ns();
+    run_steps(worker, steps);
+    worker->steps_left -= steps;
+    window->end_ns = driver_now_ns();
     (void)getppid();
-    worker->window.cpu_ns = cpu_now_ns() - cpu_before_ns;
+    window->cpu_ns += cpu_now_ns() - cpu_before_ns;
     getrusage(RUSAGE_THREAD, &after);
-    worker->window.minor_faults = (uint64_t)(after.ru_minflt - before.ru_minflt);
-    worker->window.major_faults = (uint64_t)(after.ru_majflt - before.ru_majflt);
-    worker->window.switches = (uint64_t)(after.ru_nivcsw - before.ru_nivcsw);
+    window->minor_faults += (uint64_t)(after.ru_minflt - before.ru_minflt);
+    window->major_faults += (uint64_t)(after.ru_majflt - before.ru_majflt);
+    window->switches += (uint64_t)(after.ru_nivcsw - before.ru_nivcsw);
 }
 
 static void fill_table(struct worker *worker, struct table *table, uint32_t count,
@@ -88,21 +102,60 @@ static void fill_table(struct worker *worker, struct table *table, uint32_t coun
     }
 }
 
+static void begin_epoch(struct worker *worker) {
+    if (worker->old.slots == NULL) { /* the first */
+        fill_table(worker, &worker->young, YOUNG, ordinary_size);
+        fill_table(worker, &worker->middle, MIDDLE, ordinary_size);
+        fill_table(worker, &worker->old, OLD, ordinary_size);
+        fill_table(worker, &worker->large, LARGE, large_size);
+    }
+    pthread_barrier_wait(&epoch_begins);
+    worker->lead_left = lead_steps;
+    worker->steps_left = measured_steps;
+}
+
+static void end_epoch(struct worker *worker) {
+    pthread_barrier_wait(&steps_done);
+    drain_inbox(worker);
+    pthread_barrier_wait(&epoch_ends);
+}
+
+static void *work(void *argument);
+
+static void start_thread(struct worker *worker) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, work, worker) != 0) {
+        driver_fail("cannot start a thread");
+    }
+    pthread_detach(thread);
+}
+
+/* A thread's life: LIFE_STEPS steps, epoch after epoch; then another takes its tables. */
 static void *work(void *argument) {
     struct worker *worker = argument;
-    fill_table(worker, &worker->young, YOUNG, ordinary_size);
-    fill_table(worker, &worker->middle, MIDDLE, ordinary_size);
-    fill_table(worker, &worker->old, OLD, ordinary_size);
-    fill_table(worker, &worker->large, LARGE, large_size);
+    uint64_t life = LIFE_STEPS;
     for (;;) {
-        pthread_barrier_wait(&epoch_begins);
-        run_steps(worker, lead_steps);
-        run_measured(worker);
-        pthread_barrier_wait(&steps_done);
-        drain_inbox(worker);
-        pthread_barrier_wait(&epoch_ends);
+        if (worker->steps_left == 0) {
+            begin_epoch(worker);
+        }
+        if (life == 0) {
+            start_thread(worker);
+            (void)getpgrp();
+            return NULL;
+        }
+        uint64_t lead = worker->lead_left < life ? worker->lead_left : life;
+        run_steps(worker, lead);
+        worker->lead_left -= lead;
+        life -= lead;
+        uint64_t steps = worker->steps_left < life ? worker->steps_left : life;
+        if (steps > 0) {
+            run_measured(worker, steps);
+            life -= steps;
+        }
+        if (worker->steps_left == 0) {
+            end_epoch(worker);
+        }
     }
-    return NULL;
 }
 
 static void start_workers(void) {
@@ -121,11 +174,7 @@ static void start_workers(void) {
     }
     for (unsigned i = 0; i < threads; ++i) {
         workers[i].outbox = workers[(i + 1) % threads].inbox;
-        pthread_t thread;
-        if (pthread_create(&thread, NULL, work, &workers[i]) != 0) {
-            driver_fail("cannot start a thread");
-        }
-        pthread_detach(thread);
+        start_thread(&workers[i]);
     }
 }
 

@@ -1,8 +1,8 @@
-/* The work of one thread of soak: its tables of live blocks, its inbox, its steps.
- * soak.c says what they stand for, and drives them.
+/* The work of one thread at a time of soak: its tables of live blocks, its inbox, its
+ * steps. soak.c says what they stand for, and drives them.
  *
- * Everything here belongs to one thread but the inbox, which the thread before
- * it fills.
+ * Everything here belongs to one worker but the inbox, which the worker before
+ * it fills. A worker outlives the threads that do its steps one after the other.
  */
 #ifndef BENCH_SOAK_WORK_H
 #define BENCH_SOAK_WORK_H
@@ -48,11 +48,11 @@ struct inbox {
     struct slot slots[INBOX];
 };
 
-/* What the measured steps of one thread took. */
+/* What the measured steps of one worker took. */
 struct window {
     uint64_t start_ns;
     uint64_t end_ns;
-    uint64_t cpu_ns; /* of the time in between, on a processor */
+    uint64_t cpu_ns; /* of the time in between, on a processor; threads' births and ends are not */
     uint64_t minor_faults;
     uint64_t major_faults;
     uint64_t switches; /* involuntary: the processor was taken away */
@@ -64,11 +64,13 @@ struct worker {
     struct table middle;
     struct table old;
     struct table large;
-    struct inbox *inbox;  /* NULL when there is one thread */
-    struct inbox *outbox; /* the next thread's */
+    struct inbox *inbox;  /* NULL when there is one worker */
+    struct inbox *outbox; /* the next worker's */
+    uint64_t lead_left;   /* steps of this epoch */
+    uint64_t steps_left;  /* the measured ones, after the lead; 0 between epochs */
     uint64_t checksum;
     uint64_t ops;
-    int64_t live_bytes; /* taken less given back by this thread: may be negative */
+    int64_t live_bytes; /* taken less given back by this worker: may be negative */
     struct latency_histogram *taking;
     struct latency_histogram *giving;
     struct window window;

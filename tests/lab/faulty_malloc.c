@@ -1,7 +1,7 @@
 /* An allocator with a planted fault, for the soak to find: glibc's malloc, in which
- *   LEAK_EVERY=n   each thread forgets every n-th block that it is given back, and makes a
- *                  system call there (getuid, which no malloc makes)
- *   ABORT_AFTER=n  the n-th free of a thread ends the program
+ *   LEAK_EVERY=n   every n-th block that is given back is forgotten, with a system call
+ *                  (getuid, which no malloc makes)
+ *   ABORT_AFTER=n  the n-th free ends the program
  * chosen at compile time: measured programs get no variables. */
 #define _GNU_SOURCE
 #include <stddef.h>
@@ -19,7 +19,7 @@
 void *__libc_malloc(size_t bytes);
 void __libc_free(void *block);
 
-static _Thread_local unsigned long frees;
+static _Atomic unsigned long frees;
 
 void *malloc(size_t bytes) { return __libc_malloc(bytes); }
 
@@ -27,11 +27,11 @@ void free(void *block) {
     if (block == NULL) {
         return;
     }
-    ++frees;
-    if (ABORT_AFTER != 0 && frees == ABORT_AFTER) {
+    unsigned long number = ++frees;
+    if (ABORT_AFTER != 0 && number == ABORT_AFTER) {
         abort();
     }
-    if (LEAK_EVERY != 0 && frees % (LEAK_EVERY + !LEAK_EVERY) == 0) {
+    if (LEAK_EVERY != 0 && number % (LEAK_EVERY + !LEAK_EVERY) == 0) {
         syscall(SYS_getuid);
         return;
     }

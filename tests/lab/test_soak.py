@@ -88,6 +88,20 @@ def test_the_bytes_alive_stay_the_same_and_one_call_in_64_is_timed() -> None:
             assert 0.9 < calls.total() * 64 / epoch.ops < 1.1
 
 
+def test_threads_come_and_go_within_an_epoch() -> None:
+    with running(HAKMEM) as driver:
+        tasks = Path(f"/proc/{driver.pid}/task")
+        before = {int(task.name) for task in tasks.iterdir()}
+        epoch = driver.epoch(0, 1_000_000, 60, count=True)
+        after = {int(task.name) for task in tasks.iterdir()}
+        assert before & after == {driver.pid}
+        # Each worker's steps take four lives: the kernel numbers threads in the order of birth.
+        assert max(after) - max(before) >= 6
+        assert epoch.calls is not None
+        assert not {"clone", "clone3"} & set(epoch.calls)
+        driver.close()
+
+
 @pytest.mark.parametrize(
     ("words", "lines", "says"),
     [
@@ -214,6 +228,8 @@ TRACE = """\
 11 <... futex resumed>) = 0x1
 12 mmap(0, 0x1000) = 0x7f
 12 getppid() = 0x1
+13 getpgrp() = 0x1
+13 madvise(0x7f, 0x4000, 0x4) = 0
 12 madvise(0x7f, 0x1000, 0x4) = 0
 11 getppid() = 0x1
 11 mmap(0, 0x1000 <unfinished ...>
@@ -230,7 +246,7 @@ TRACE = """\
 
 
 def test_only_calls_between_the_marks_count() -> None:
-    """Threads 11 and 12 work, 10 is the main thread, 99 a thread of the allocator's own."""
+    """Threads 11 and 12 work, 13 ends in the lead, 10 is the main thread, 99 the allocator's."""
     calls = between_marks(TRACE.splitlines(), main_thread=10)
     assert calls == {"madvise": 2, "mmap": 1, "munmap": 1}
 
@@ -298,7 +314,7 @@ def test_a_crash_keeps_the_epochs_and_the_others_go_on(faulty: Build, tmp_path: 
     target = tmp_path / "soak.json"
     done = hakmem("soak", "--seconds", "1", "--epoch", "0.1", "--warmup", "1", "--peers", "glibc",
                   "--json", target,
-                  variables={"HAKMEM_LIBRARY": str(faulty(ABORT_AFTER=1_200_000))})  # fmt: skip
+                  variables={"HAKMEM_LIBRARY": str(faulty(ABORT_AFTER=2_400_000))})  # fmt: skip
     content = json.loads(target.read_text())
     lives = content["soak"]["allocators"]
     assert done.returncode == 1

@@ -1,10 +1,11 @@
 """System calls of one epoch, counted from outside by strace.
 
 A traced process stops twice at each system call, so an epoch that is traced is not timed. The
-driver's threads call getppid right before and after their measured steps, which nothing else in
-the process does: what a thread calls between these two belongs to the steps, and nothing of the
-driver's own reading, waiting and writing is counted. A thread that the allocator has started for
-itself has no such marks; its calls count from the first mark to the last.
+driver's threads call getppid right before and after their measured steps, and getpgrp before they
+end, which nothing else in the process does: what a thread calls between the first two belongs to
+the steps, and nothing of the driver's own reading, waiting and writing is counted, nor of how the
+C library makes threads and ends them. A thread that the allocator has started for itself has no
+such marks; its calls count from the first mark to the last.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 MARK = "getppid"
+LEAVING = "getpgrp"
 ATTACH_SECONDS = 10.0
 
 # A call that another thread's output interrupts has a second line, "<... name resumed>".
@@ -96,6 +98,7 @@ def between_marks(lines: Iterable[str], main_thread: int) -> Counter[str] | None
     marks = Counter(thread for thread, name in found if name == MARK)
     if not marks or any(count != 2 for count in marks.values()):
         return None
+    driven = {thread for thread, name in found if name in (MARK, LEAVING)} | {str(main_thread)}
     calls: Counter[str] = Counter()
     inside: set[str] = set()
     begun = ended = 0
@@ -103,8 +106,6 @@ def between_marks(lines: Iterable[str], main_thread: int) -> Counter[str] | None
         if name == MARK:
             inside ^= {thread}
             begun, ended = begun + (thread in inside), ended + (thread not in inside)
-            continue
-        driven = thread in marks or int(thread) == main_thread
-        if thread in inside or (not driven and begun > 0 and ended < len(marks)):
+        elif thread in inside or (thread not in driven and begun > 0 and ended < len(marks)):
             calls[name] += 1
     return calls
