@@ -56,6 +56,9 @@ struct claim {
 
 /* One step of upkeep: SuperSlabs looked at, at most, and bytes after which it stops. */
 enum { STEP_SUPERS = 16, STEP_BYTES = 4 << 20 };
+static uint8_t turn; /* how often upkeep has come round; under slab_pages_lock */
+
+enum { BUSY_PART = 4 }; /* of a slab's blocks, taken in a turn, make a class busy */
 
 /* --- marks; the pool's lock is held ------------------------------------------- */
 
@@ -163,8 +166,9 @@ static void find_holes(struct claim *claim) {
 /* --- claim, purge, return ---------------------------------------------------------- */
 
 /* Whose holes are purged. NOT_THE_NEXT leaves out the slab that the next blocks come from,
- * for they would fault its pages in again. */
-enum choice { ANY_SLABS, NOT_THE_NEXT, QUIET_SLABS };
+ * for they would fault its pages in again; QUIET_CLASSES takes quiet slabs of those only whose
+ * next blocks will be long in coming. */
+enum choice { ANY_SLABS, NOT_THE_NEXT, QUIET_SLABS, QUIET_CLASSES };
 
 /* Whether as many blocks are free as at the last look; most likely the same ones. */
 static bool is_quiet(const struct span *span) {
@@ -176,9 +180,23 @@ static bool is_quiet(const struct span *span) {
     return is_same;
 }
 
+/* Whether the class took many blocks in the turn before this: it will take those on the holes,
+ * too. */
+static bool is_busy(struct pool *pool, const struct span *span) {
+    if (pool->turn != turn) {
+        uint16_t taken = (uint16_t)(pool->taken - pool->turn_taken);
+        pool->was_busy = taken > span->capacity / BUSY_PART;
+        pool->turn_taken = (uint16_t)pool->taken;
+        pool->turn = turn;
+    }
+    return pool->was_busy;
+}
+
 static bool is_chosen(struct pool *pool, const struct span *span, enum choice choice) {
     if (choice == QUIET_SLABS)
         return is_quiet(span);
+    if (choice == QUIET_CLASSES)
+        return is_quiet(span) && !is_busy(pool, span);
     return choice == ANY_SLABS || pool_fullest(pool) != span;
 }
 
@@ -290,8 +308,10 @@ static struct pages_step purge_next(enum choice choice, size_t most_bytes) {
         step.supers++;
         step.turn_ended = next >= end;
     }
-    if (step.turn_ended)
+    if (step.turn_ended) {
         next = 0;
+        turn++;
+    }
     return step;
 }
 
@@ -325,7 +345,7 @@ void pages_trade(unsigned shard) {
     uint64_t now_ms = os_now_ms();
     size_t bytes = 0;
     if (now_ms != traded_ms)
-        bytes = purge_next(QUIET_SLABS, most_bytes).bytes;
+        bytes = purge_next(QUIET_CLASSES, most_bytes).bytes;
     traded_ms = now_ms;
     os_lock_release(&slab_pages_lock);
     if (bytes != 0)

@@ -1,4 +1,4 @@
-/* Fresh slabs are faulted in by the step, not page by page.
+/* Fresh slabs are faulted in by the step, not page by page, while the heap grows.
  *
  * A page fault costs half again as much as what it is for, a zeroed page. A class that
  * has used up its slabs and asks for one more will write to all of it, so some of its
@@ -9,8 +9,13 @@
  *           most; 0 again when it gives back a slab that it has hardly used
  *
  * Small programs have many classes of a few slabs each, and would pay for all of them.
- * So a step is never more than a sixteenth of what the class has in the shard already:
- * the heap is at most that much larger than if each page came when it is needed.
+ * So a step is never more than an eighth of what the class has in the shard already.
+ * A class of many slabs is beyond learning: it takes several at once, a sixteenth of what
+ * it has, all their pages populated.
+ *
+ * Once the heap does not grow any more, all that is left of growth are the chance highs of
+ * each class, as far apart as they are small. They meet what was populated ahead; behind
+ * that, a page is faulted in when it is written.
  *
  * Not for blocks of many pages: nobody knows how much of them will be written.
  *
@@ -19,20 +24,33 @@
 #include "slab/slab.h"
 
 enum {
-    FIRST_STEP_BYTES = 16 * 1024,
+    STEP_BYTES = 16 * 1024,
     LARGEST_BLOCK_BYTES = 32 * 1024,
-    MOST_SHARE = 16, /* of what the class has */
+    MOST_SHARE = 8,   /* of what the class has */
+    AHEAD_SHARE = 16, /* of its slabs are taken at once, */
+    AHEAD_SLABS = 8,  /* and no more than that */
 };
 
+static size_t most_bytes(unsigned class) {
+    return class_size(class) > LARGEST_BLOCK_BYTES ? 0 : options_profile()->populate_max_bytes;
+}
+
+unsigned populate_slabs(const struct pool *pool, unsigned class) {
+    unsigned slabs = atomic_load_explicit(&pool->slab_count, memory_order_relaxed);
+    unsigned ahead = hak_min(slabs / AHEAD_SHARE, (unsigned)AHEAD_SLABS);
+    return most_bytes(class) == 0 ? 1 : hak_max(ahead, 1u);
+}
+
 size_t populate_fresh(struct pool *pool, unsigned class, const struct span *span) {
-    size_t most = options_profile()->populate_max_bytes;
-    if (most == 0 || class_size(class) > LARGEST_BLOCK_BYTES)
+    size_t most = most_bytes(class);
+    if (most == 0)
         return 0;
-    size_t step = atomic_load_explicit(&pool->step_bytes, memory_order_relaxed);
-    size_t next = step == 0 ? (size_t)FIRST_STEP_BYTES : step * 2;
-    atomic_store_explicit(&pool->step_bytes, (uint32_t)hak_min(next, most), memory_order_relaxed);
+    size_t steps = atomic_load_explicit(&pool->steps, memory_order_relaxed);
+    size_t next = hak_min(hak_max(steps * 2, (size_t)1), most / STEP_BYTES);
+    atomic_store_explicit(&pool->steps, (uint8_t)next, memory_order_relaxed);
     size_t slabs = atomic_load_explicit(&pool->slab_count, memory_order_relaxed);
-    size_t bytes = hak_min(step, slabs * SLAB_BYTES / MOST_SHARE);
+    size_t bytes = slabs < AHEAD_SHARE ? steps * STEP_BYTES : most;
+    bytes = hak_min(bytes, slabs * SLAB_BYTES / MOST_SHARE);
     bytes = align_down(hak_min(bytes, span_bytes(span)), os_page_size());
     /* One page is cheaper by a fault. */
     return bytes > os_page_size() && os_populate(span->start, bytes) ? bytes : 0;
@@ -40,5 +58,5 @@ size_t populate_fresh(struct pool *pool, unsigned class, const struct span *span
 
 void populate_learn(struct pool *pool, const struct span *span) {
     if (span->touched < span->capacity / 2)
-        atomic_store_explicit(&pool->step_bytes, 0, memory_order_relaxed);
+        atomic_store_explicit(&pool->steps, 0, memory_order_relaxed);
 }

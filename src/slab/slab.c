@@ -76,21 +76,21 @@ static struct span *take_span(unsigned shard, unsigned class, bool *is_zero) {
     return span_take(shard, &request, is_zero);
 }
 
-/* Cuts a new span into blocks and gives it to the pool. */
-static bool add_span(unsigned shard, unsigned class, unsigned *fresh) {
-    bool is_zero;
-    struct span *span = take_span(shard, class, &is_zero);
+/* Cuts a new span into blocks and gives it to the pool; returns its slabs, 0: out of memory.
+ * *is_zero: they had no memory behind them yet. */
+static unsigned add_span(unsigned shard, unsigned class, bool *is_zero) {
+    struct span *span = take_span(shard, class, is_zero);
     if (span == NULL)
-        return false;
-    if (fresh != NULL && is_zero)
-        *fresh += span->slabs;
+        return 0;
+    unsigned slabs = span->slabs;
     span->capacity = (uint16_t)(span_bytes(span) / size_classes[class].size);
     span->free_bits = super_bitmap(window_super(window_super_index(span->start)), span);
-    span->touched = is_zero ? 0 : span->capacity;
+    span->touched = *is_zero ? 0 : span->capacity;
     span->fill_rank = FILL_UNLISTED;
     list_init(&span->link);
     mark_all_free(span);
-    pages_begin(span, is_zero ? populate_fresh(&pools[shard][class], class, span) : 0);
+    bool may_populate = *is_zero && span_is_growing(shard);
+    pages_begin(span, may_populate ? populate_fresh(&pools[shard][class], class, span) : 0);
     struct pool *pool = pool_lock(shard, class);
     atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
     atomic_store_explicit(&span->class, (uint8_t) class, memory_order_release);
@@ -99,9 +99,27 @@ static bool add_span(unsigned shard, unsigned class, unsigned *fresh) {
     pool->free_blocks += span->capacity;
     pool_settle(pool, span);
     os_lock_release(&pool->lock);
-    if (is_zero)
+    if (*is_zero)
         pages_trade(shard);
-    return true;
+    return slabs;
+}
+
+/* A class has used up its slabs: another one, or more while the heap grows (populate.c). */
+static bool add_spans(unsigned shard, unsigned class, unsigned *fresh) {
+    unsigned added = 0;
+    unsigned ahead = 1;
+    bool is_zero = true;
+    while (added < ahead && is_zero) {
+        unsigned slabs = add_span(shard, class, &is_zero);
+        if (slabs == 0)
+            break;
+        added += slabs;
+        if (is_zero && fresh != NULL)
+            *fresh += slabs;
+        if (added == slabs && span_is_growing(shard))
+            ahead = populate_slabs(&pools[shard][class], class);
+    }
+    return added != 0;
 }
 
 /* Moves the slab with the most free blocks between two pools, both locked; false
@@ -195,7 +213,7 @@ static unsigned take_partial(unsigned shard, unsigned class, void **out, unsigne
 unsigned slab_take(unsigned shard, unsigned class, void **out, unsigned want, unsigned *fresh) {
     unsigned taken;
     while ((taken = take_partial(shard, class, out, want)) == 0) {
-        if (!adopt_sparse(shard, class) && !add_span(shard, class, fresh))
+        if (!adopt_sparse(shard, class) && !add_spans(shard, class, fresh))
             return 0;
     }
     return taken;
@@ -224,7 +242,7 @@ static void *take_one(unsigned shard, unsigned class, bool *is_zero) {
 void *slab_take_one(unsigned shard, unsigned class, bool *is_zero) {
     void *block;
     while ((block = take_one(shard, class, is_zero)) == NULL) {
-        if (!adopt_sparse(shard, class) && !add_span(shard, class, NULL))
+        if (!adopt_sparse(shard, class) && !add_spans(shard, class, NULL))
             return NULL;
     }
     return block;

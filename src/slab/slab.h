@@ -17,11 +17,14 @@ enum {
 struct pool {
     hak_line_aligned struct os_lock lock;
     _Atomic bool is_open;           /* the lists are set up; only then may it be locked */
+    bool was_busy;                  /* in the turn before `turn` */
     int16_t untold_bytes;           /* taken less given since shrink.c was told, in blocks' bytes */
     _Atomic uint32_t partial_count; /* slabs on the lists; read without the lock as a hint */
     struct list partial[FILL_RANKS]; /* slabs with free blocks */
     _Atomic uint32_t slab_count;     /* read without the lock as a hint */
-    _Atomic uint32_t step_bytes;     /* of the next slab to be faulted in (populate.c) */
+    _Atomic uint8_t steps;           /* of the next slab to be faulted in (populate.c) */
+    uint8_t turn;                    /* the last in which pages.c came by, */
+    uint16_t turn_taken;             /* and taken then; the low bits of both */
     uint64_t taken, given;           /* blocks since the start */
     uint64_t free_blocks;            /* bits set in its slabs' bitmaps */
 };
@@ -81,6 +84,9 @@ hak_global struct os_lock slab_pages_lock;
 /* A fresh span, untouched and not yet the pool's, may have pages faulted in: so many bytes
  * from its start. */
 size_t populate_fresh(struct pool *pool, unsigned class, const struct span *span);
+
+/* How many slabs a class of a growing heap had better take at once, having used up its own. */
+unsigned populate_slabs(const struct pool *pool, unsigned class);
 
 /* The pool gives a span back: was it worth it? The pool's lock is held. */
 void populate_learn(struct pool *pool, const struct span *span);

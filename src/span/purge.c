@@ -24,9 +24,11 @@
 
 struct os_lock purge_lock;
 
-enum { KEPT_SHARE = 64 };   /* of the heap may stay free and dirty for ever */
-enum { STEADY_SLABS = 4 };  /* taken within the decay time by a heap that does not grow */
-enum { ALLOWANCE_MS = 20 }; /* an allowance not used adds up over this long */
+enum { KEPT_SHARE = 64 };    /* of the heap may stay free and dirty for ever */
+enum { GROWTH_MS = 100 };    /* within which growth is measured */
+enum { STEADY_SLABS = 4 };   /* fresh ones that a heap takes in it which does not grow, */
+enum { STEADY_SHARE = 1024 }; /* or such a part of it */
+enum { ALLOWANCE_MS = 20 };  /* an allowance not used adds up over this long */
 
 /* A heap in steady state has a few slabs that become empty and are wanted again all the
  * time; so a small share of it may stay. Each shard may keep its part of that, and what
@@ -181,9 +183,22 @@ size_t span_purge_excess(unsigned shard) {
 /* --- trade ------------------------------------------------------------------- */
 
 /* A heap in steady state takes a fresh slab or two now and then, and is not growing for it. */
-static bool is_growing(const struct span_shard *shard) {
-    return shard->grown_bytes > STEADY_SLABS * (size_t)SLAB_BYTES ||
-           shard_dirty_slabs(shard) > kept_slabs(shard);
+static void note_growth(struct span_shard *shard, size_t bytes, uint64_t now_ms) {
+    uint64_t window = now_ms / GROWTH_MS;
+    if (window != shard->growth_window) {
+        shard->grown_earlier = window == shard->growth_window + 1 ? shard->grown_bytes : 0;
+        shard->grown_bytes = 0;
+        shard->growth_window = window;
+    }
+    shard->grown_bytes += bytes;
+    size_t grown = hak_max(shard->grown_bytes, shard->grown_earlier);
+    size_t share = arena_taken() * SUPER_BYTES / STEADY_SHARE;
+    bool grows = grown > hak_max(share, (size_t)STEADY_SLABS * SLAB_BYTES);
+    atomic_store_explicit(&shard->is_growing, grows, memory_order_relaxed);
+}
+
+bool span_is_growing(unsigned shard) {
+    return atomic_load_explicit(&span_shards[shard].is_growing, memory_order_relaxed);
 }
 
 /* What the shard may trade now, having just grown by some bytes. */
@@ -192,13 +207,13 @@ static size_t allowance(struct span_shard *shard, size_t grown_bytes) {
     os_lock_acquire(&shard->lock);
     uint64_t now_ms = os_now_ms();
     uint64_t passed_ms = now_ms - shard->allowance_ms;
-    if (passed_ms >= options_profile()->decay_ms && grown_bytes != 0)
-        shard->grown_bytes = 0;
-    shard->grown_bytes += grown_bytes;
+    note_growth(shard, grown_bytes, now_ms);
     int64_t saved = shard->allowance_bytes + (int64_t)passed_ms * bytes_per_ms;
     shard->allowance_bytes = hak_min(saved, bytes_per_ms * ALLOWANCE_MS);
     shard->allowance_ms = now_ms;
-    size_t allowed = saved > 0 && is_growing(shard) ? (size_t)shard->allowance_bytes : 0;
+    bool may = span_is_growing((unsigned)(shard - span_shards)) ||
+               shard_dirty_slabs(shard) > kept_slabs(shard);
+    size_t allowed = saved > 0 && may ? (size_t)shard->allowance_bytes : 0;
     os_lock_release(&shard->lock);
     return allowed;
 }

@@ -21,7 +21,9 @@ struct span_shard {
     uint64_t large_taken, large_given; /* since the start */
     int64_t allowance_bytes;           /* what it might trade at allowance_ms (purge.c) */
     uint64_t allowance_ms;
-    size_t grown_bytes; /* by untouched pages, since it last did not for the decay time */
+    uint64_t growth_window;            /* which stretch of GROWTH_MS it is (purge.c) */
+    size_t grown_bytes, grown_earlier; /* by untouched pages: in it, and in the one before */
+    _Atomic bool is_growing;           /* read without the lock as a hint */
 };
 hak_global struct span_shard span_shards[MAX_SHARDS];
 

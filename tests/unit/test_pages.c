@@ -12,6 +12,7 @@
 #include "slab/slab.h"
 
 enum { SHARDS = 2, BLOCKS = 6000, HELD_BYTES = 8 << 20 };
+enum { STEADY_MS = 220 }; /* without growth for so long a heap does not count as growing */
 
 static uint64_t seed = 7;
 static void *blocks[BLOCKS]; /* of one class; NULL: given */
@@ -277,7 +278,7 @@ static void test_growth_trades_pages(void **state) {
     span_purge_all();
     turn_for_quiet();
     size_t dead = look_at_pages().dead_bytes;
-    os_sleep_ms(options_profile()->decay_ms + 20);
+    os_sleep_ms(STEADY_MS);
     grow(0, 2);
     assert_int_equal(look_at_pages().dead_bytes, dead);
     options_parse("profile=speed");
@@ -286,6 +287,29 @@ static void test_growth_trades_pages(void **state) {
     options_parse("profile=balanced");
     grow(20, 64);
     assert_int_equal(look_at_pages().dead_bytes, 0);
+    shrink(64);
+    give_rest();
+}
+
+/* The same, but the quiet slabs are of a class in demand: their blocks will be wanted next. */
+static void test_growth_spares_a_class_in_demand(void **state) {
+    (void)state;
+    take_many(0, 1024);
+    give_most(6);
+    slab_trim();
+    span_purge_all();
+    turn_for_quiet();
+    size_t dead = look_at_pages().dead_bytes;
+    void *taken[64];
+    for (unsigned i = 0; i < 64; i++) {
+        grow(i, i + 1);
+        for (unsigned k = 0; k < 64; k++)
+            assert_int_equal(slab_take(0, class, &taken[k], 1, NULL), 1);
+        slab_give(class, taken, 64);
+    }
+    size_t left = look_at_pages().dead_bytes;
+    assert_true(left > 0 || dead == 0);
+    assert_true(left + 2 * SLAB_BYTES >= dead); /* but for what became of the slab at work */
     shrink(64);
     give_rest();
 }
@@ -486,6 +510,7 @@ int main(void) {
         cmocka_unit_test(test_purged_pages_serve_again),
         cmocka_unit_test(test_quiet_slabs),
         cmocka_unit_test(test_growth_trades_pages),
+        cmocka_unit_test(test_growth_spares_a_class_in_demand),
         cmocka_unit_test(test_kernel_refuses),
         cmocka_unit_test(test_upkeep_spares_the_next),
         cmocka_unit_test(test_claimed_blocks_are_not_taken),
