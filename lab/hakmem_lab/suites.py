@@ -110,7 +110,7 @@ MEMORY = (
     Benchmark("phases", "phases", ("idle",), stub=False),
     Benchmark("phases_trickle", "phases", ("trickle",), stub=False),
     Benchmark("phases_scattered", "phases", ("scattered",), stub=False),
-    Benchmark("many_threads_rss", "many_threads_rss", ("1000",), stub=False),
+    Benchmark("many_threads_rss", "many_threads_rss", ("256",), stub=False),
     Benchmark("startup", "startup", stub=False),
 )
 
