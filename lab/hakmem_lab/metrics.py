@@ -43,6 +43,7 @@ _ALL = (
     Metric("rss_after_100ms_bytes", "bytes", "resident 0.1 s after"),
     Metric("rss_after_bytes", "bytes", "resident after the work"),
     Metric("rss_after_2s_bytes", "bytes", "resident 2 s after"),
+    Metric("live_bytes", "bytes", "of that in live blocks"),
     Metric("fragmentation", "ratio", "resident over live memory"),
     Metric("thread_bytes", "bytes", "memory of one more thread", small=True),
     Metric(

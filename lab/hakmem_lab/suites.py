@@ -141,6 +141,7 @@ METRICS: dict[str, tuple[str, ...]] = {
         "rss_after_100ms_bytes",
         "rss_after_bytes",
         "rss_after_2s_bytes",
+        "live_bytes",
         "fragmentation",
         "thread_bytes",
         "private_bytes",

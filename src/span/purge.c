@@ -24,11 +24,11 @@
 
 struct os_lock purge_lock;
 
-enum { KEPT_SHARE = 64 };    /* of the heap may stay free and dirty for ever */
-enum { GROWTH_MS = 100 };    /* within which growth is measured */
-enum { STEADY_SLABS = 4 };   /* fresh ones that a heap takes in it which does not grow, */
+enum { KEPT_SHARE = 64 };     /* of the heap may stay free and dirty for ever */
+enum { GROWTH_MS = 100 };     /* within which growth is measured */
+enum { STEADY_SLABS = 4 };    /* fresh ones that a heap takes in it which does not grow, */
 enum { STEADY_SHARE = 1024 }; /* or such a part of it */
-enum { ALLOWANCE_MS = 20 };  /* an allowance not used adds up over this long */
+enum { ALLOWANCE_MS = 20 };   /* an allowance not used adds up over this long */
 
 /* A heap in steady state has a few slabs that become empty and are wanted again all the
  * time; so a small share of it may stay. Each shard may keep its part of that, and what

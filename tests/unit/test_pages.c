@@ -309,7 +309,8 @@ static void test_growth_spares_a_class_in_demand(void **state) {
     }
     size_t left = look_at_pages().dead_bytes;
     assert_true(left > 0 || dead == 0);
-    assert_true(left + 2 * SLAB_BYTES >= dead); /* but for what became of the slab at work */
+    assert_true(left + (size_t)2 * SLAB_BYTES >=
+                dead); /* but for what became of the slab at work */
     shrink(64);
     give_rest();
 }
