@@ -99,26 +99,26 @@ static unsigned add_span(unsigned shard, unsigned class, bool *is_zero) {
     pool->free_blocks += span->capacity;
     pool_settle(pool, span);
     os_lock_release(&pool->lock);
-    if (*is_zero)
-        pages_trade(shard);
     return slabs;
 }
 
 /* A class has used up its slabs: another one, or more while the heap grows (populate.c). */
 static bool add_spans(unsigned shard, unsigned class, unsigned *fresh) {
-    unsigned added = 0;
-    unsigned ahead = 1;
-    bool is_zero = true;
-    while (added < ahead && is_zero) {
-        unsigned slabs = add_span(shard, class, &is_zero);
-        if (slabs == 0)
+    bool is_zero = false;
+    unsigned added = add_span(shard, class, &is_zero);
+    unsigned untouched = is_zero ? added : 0;
+    bool looks_ahead = is_zero && span_is_growing(shard);
+    unsigned ahead = looks_ahead ? populate_slabs(&pools[shard][class], class) : 0;
+    while (untouched < ahead) {
+        unsigned more = add_span(shard, class, &is_zero);
+        if (more == 0 || !is_zero)
             break;
-        added += slabs;
-        if (is_zero && fresh != NULL)
-            *fresh += slabs;
-        if (added == slabs && span_is_growing(shard))
-            ahead = populate_slabs(&pools[shard][class], class);
+        untouched += more;
     }
+    if (untouched != 0)
+        pages_trade(shard);
+    if (fresh != NULL)
+        *fresh += untouched;
     return added != 0;
 }
 

@@ -258,7 +258,7 @@ static void *grown[64][16];
 static void grow(unsigned from, unsigned to) {
     for (unsigned i = from; i < to; i++) {
         assert_int_equal(slab_take(0, class_of(4096), grown[i], 16, NULL), 16);
-        os_sleep_ms(5);
+        os_sleep_ms(2);
     }
 }
 
