@@ -18,6 +18,7 @@
 
 enum {
     SMALLEST_BYTES = 16,
+    MIXED_LARGEST_BYTES = 1040,
     SIZES = 4096, /* of the deck that sizes are drawn from */
     YOUNG = 512,
     MIDDLE = 4096,
@@ -92,6 +93,13 @@ static void make_sizes(void) {
         uint32_t part = (uint32_t)log2 % LOG2_UNITS; /* straight between two powers of two */
         sizes[i] = (LOG2_UNITS + part) << whole >> 6;
     }
+}
+
+static bool is_mixed; /* what is done, written before the threads start */
+
+static size_t mixed_size(uint64_t bits) {
+    return SMALLEST_BYTES +
+           random_scale(random_low(bits), MIXED_LARGEST_BYTES - SMALLEST_BYTES + 1);
 }
 
 static size_t ordinary_size(uint64_t bits) { return sizes[(bits >> 12) % SIZES]; }
@@ -230,12 +238,24 @@ static void step(struct worker *worker) {
     }
 }
 
+/* One block at random by one of a random size, as random_mixed does it. */
+static void step_mixed(struct worker *worker) {
+    uint64_t bits = random_next(&worker->random);
+    struct slot *slot = &worker->old.slots[random_scale(random_high(bits), worker->old.count)];
+    give(worker, slot);
+    take(worker, slot, mixed_size(bits), bits);
+}
+
 static void run_steps(struct worker *worker, uint64_t steps) {
     for (uint64_t i = 0; i < steps; ++i) {
         if (i % DRAIN_EVERY == 0) {
             drain_inbox(worker);
         }
-        step(worker);
+        if (is_mixed) {
+            step_mixed(worker);
+        } else {
+            step(worker);
+        }
     }
 }
 

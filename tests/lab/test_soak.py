@@ -17,7 +17,7 @@ from hakmem_lab.errors import RunError
 from hakmem_lab.measure import Allocator
 from hakmem_lab.soak import analysis, histogram
 from hakmem_lab.soak.calls import between_marks
-from hakmem_lab.soak.driver import Driver, Epoch
+from hakmem_lab.soak.driver import Driver, Epoch, Work
 from hakmem_lab.soak.session import Observer, Phase, Plan, Session, epoch_seconds_for, warmup_for
 from support import BUILD, HAKMEM, LIBRARY, ROOT, SYSTEM, hakmem
 
@@ -46,8 +46,8 @@ def faulty(tmp_path: Path) -> Build:
 
 
 @contextmanager
-def running(allocator: Allocator, threads: int = 2) -> Iterator[Driver]:
-    driver = Driver(allocator, threads)
+def running(allocator: Allocator, threads: int = 2, work: Work = Work.SERVER) -> Iterator[Driver]:
+    driver = Driver(allocator, threads, work)
     try:
         yield driver
     finally:
@@ -64,6 +64,17 @@ def test_the_same_epochs_come_to_the_same_checksum() -> None:
             assert one.checksum == other.checksum
             assert one.ops == other.ops >= 2 * steps
             assert one.number == other.number
+        ours.close()
+        theirs.close()
+
+
+def test_random_mixed_replaces_blocks_of_one_table() -> None:
+    with running(HAKMEM, work=Work.MIXED) as ours, running(SYSTEM, work=Work.MIXED) as theirs:
+        for _ in range(2):
+            one, other = ours.epoch(0, 400_000, 60), theirs.epoch(0, 400_000, 60)
+            assert one.checksum == other.checksum
+            assert one.ops == other.ops == 2 * 400_000
+            assert abs(one.live_bytes - 2 * 65_536 * 528) < 1 << 20
         ours.close()
         theirs.close()
 
@@ -88,12 +99,17 @@ def test_the_bytes_alive_stay_the_same_and_one_call_in_64_is_timed() -> None:
             assert 0.9 < calls.total() * 64 / epoch.ops < 1.1
 
 
+def workers_of(pid: int) -> set[int]:
+    """Its threads, but for HAKMEM's own."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return {int(task.name) for task in tasks if (task / "comm").read_text() != "hakmem\n"}
+
+
 def test_threads_come_and_go_within_an_epoch() -> None:
     with running(HAKMEM) as driver:
-        tasks = Path(f"/proc/{driver.pid}/task")
-        before = {int(task.name) for task in tasks.iterdir()}
+        before = workers_of(driver.pid)
         epoch = driver.epoch(0, 1_000_000, 60, count=True)
-        after = {int(task.name) for task in tasks.iterdir()}
+        after = workers_of(driver.pid)
         assert before & after == {driver.pid}
         # Each worker's steps take four lives: the kernel numbers threads in the order of birth.
         assert max(after) - max(before) >= 6
@@ -108,6 +124,7 @@ def test_threads_come_and_go_within_an_epoch() -> None:
         ([], "", "usage"),
         (["0"], "", "out of range"),
         (["65"], "", "out of range"),
+        (["1", "server"], "", "usage"),
         (["1"], "100\n", "not: LEAD STEPS"),
         (["1"], "1 0\n", "out of range"),
         (["1"], "1 x\n", "out of range"),

@@ -28,7 +28,7 @@ from hakmem_lab.metrics import number
 from hakmem_lab.options import allocator_options
 from hakmem_lab.peers import registry
 from hakmem_lab.soak import picture, result
-from hakmem_lab.soak.driver import Epoch
+from hakmem_lab.soak.driver import Epoch, Work
 from hakmem_lab.soak.session import Observer, Phase, Plan, Session, epoch_seconds_for, warmup_for
 
 INTERRUPTED = 130
@@ -43,6 +43,9 @@ def soak_command(
         typer.Option(metavar="A,B,...", help="Allocators that take turns with HAKMEM; or: all."),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, max=64, help="Of each process.")] = 2,
+    work: Annotated[
+        Work, typer.Option(help="A server's heap, or blocks replaced at random.")
+    ] = Work.SERVER,
     epoch: Annotated[
         float | None,
         typer.Option(min=0.05, metavar="S", help="Length of an epoch; default: a sixtieth."),
@@ -68,7 +71,8 @@ def soak_command(
     allocators, missing = registry.choose(named)
     allocators.insert(0, registry.hakmem(allocator_options(profile, settings or [])))
     length = epoch or epoch_seconds_for(seconds)
-    plan = Plan(seconds, length, warmup or warmup_for(seconds, length), threads, seed_of(seed))
+    warm = warmup or warmup_for(seconds, length)
+    plan = Plan(seconds, length, warm, threads, seed_of(seed), work)
     with _Bar(err) as bar:
         soak = Session(plan, allocators, bar).run()
     summaries = result.summaries_of(soak)

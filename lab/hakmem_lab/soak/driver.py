@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,13 @@ from hakmem_lab.soak.calls import Tracer
 NAME = "soak"
 START_SECONDS = 60.0
 END_SECONDS = 10.0
+
+
+class Work(StrEnum):
+    """What the driver's threads do: a server's heap, or random_mixed."""
+
+    SERVER = "server"
+    MIXED = "mixed"
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,7 @@ def resident(pid: int) -> tuple[int, int]:
 class Driver:
     """A running driver with its proof; close() or stop() ends it."""
 
-    def __init__(self, allocator: Allocator, threads: int) -> None:
+    def __init__(self, allocator: Allocator, threads: int, work: Work = Work.SERVER) -> None:
         self.allocator = allocator
         self._home = tempfile.TemporaryDirectory(prefix="hakmem-soak-")
         self._directory = Path(self._home.name)
@@ -92,20 +100,20 @@ class Driver:
         self.pid = 0
         self.epochs_begun = 0
         self.hello: dict[str, Any] = {}
-        self._process = self._launch(threads)
+        self._process = self._launch([str(threads), *([work] if work is not Work.SERVER else [])])
         try:
             self._meet()
         except BaseException:
             self.stop()
             raise
 
-    def _launch(self, threads: int) -> subprocess.Popen[bytes]:
+    def _launch(self, arguments: list[str]) -> subprocess.Popen[bytes]:
         words = [
             str(paths.tool("launch")),
             str(self._directory / "report"),
             preload_value(self.allocator, self._directory),
             str(paths.tool(NAME)),
-            str(threads),
+            *arguments,
         ]
         self._witness = self._directory / "witness"
         self._witness.touch()

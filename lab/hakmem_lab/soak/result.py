@@ -42,6 +42,7 @@ def document(soak: Soak, experiment: Experiment, summaries: Summaries) -> Docume
         "seconds": soak.plan.seconds,
         "epoch_seconds": soak.plan.epoch_seconds,
         "threads": soak.plan.threads,
+        "work": soak.plan.work,
         "steps": soak.steps,
         "interrupted": soak.interrupted,
         "uncounted": {

@@ -22,7 +22,7 @@ from enum import StrEnum
 
 from hakmem_lab.errors import RunError
 from hakmem_lab.measure import Allocator
-from hakmem_lab.soak.driver import Driver, Epoch
+from hakmem_lab.soak.driver import Driver, Epoch, Work
 
 PROBE_STEPS = 100_000
 COUNTED_ROUNDS = 5
@@ -44,6 +44,7 @@ class Plan:
     warmup: int  # epochs
     threads: int
     seed: int
+    work: Work = Work.SERVER
 
 
 @dataclass
@@ -115,7 +116,7 @@ class Session:
     def _start(self) -> None:
         for life in self.soak.lives:
             try:
-                driver = Driver(life.allocator, self.soak.plan.threads)
+                driver = Driver(life.allocator, self.soak.plan.threads, self.soak.plan.work)
             except RunError as error:
                 life.failure = str(error)
                 continue
