@@ -56,9 +56,9 @@ struct claim {
 
 /* One step of upkeep: SuperSlabs looked at, at most, and bytes after which it stops. */
 enum { STEP_SUPERS = 16, STEP_BYTES = 4 << 20 };
-static uint8_t turn; /* how often upkeep has come round; under slab_pages_lock */
+static uint8_t turn; /* which it is of those that steps make; under slab_pages_lock */
 
-enum { BUSY_PART = 4 }; /* of a slab's blocks, taken in a turn, make a class busy */
+enum { BUSY_SHARE = 4 }; /* of a slab's blocks, taken within a turn: the class is busy */
 
 /* --- marks; the pool's lock is held ------------------------------------------- */
 
@@ -185,7 +185,7 @@ static bool is_quiet(const struct span *span) {
 static bool is_busy(struct pool *pool, const struct span *span) {
     if (pool->turn != turn) {
         uint16_t taken = (uint16_t)(pool->taken - pool->turn_taken);
-        pool->was_busy = taken > span->capacity / BUSY_PART;
+        pool->was_busy = taken > span->capacity / BUSY_SHARE;
         pool->turn_taken = (uint16_t)pool->taken;
         pool->turn = turn;
     }

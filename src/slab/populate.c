@@ -13,9 +13,9 @@
  * A class of many slabs is beyond learning: it takes several at once, a sixteenth of what
  * it has, all their pages populated.
  *
- * Once the heap does not grow any more, all that is left of growth are the chance highs of
- * each class, as far apart as they are small. They meet what was populated ahead; behind
- * that, a page is faulted in when it is written.
+ * Once the heap does not grow any more, a class needs more only when the number of its blocks
+ * happens to be higher than ever, more seldom each time. That finds what was taken ahead;
+ * behind it, a page is faulted in when it is written.
  *
  * Not for blocks of many pages: nobody knows how much of them will be written.
  *

@@ -182,8 +182,9 @@ size_t span_purge_excess(unsigned shard) {
 
 /* --- trade ------------------------------------------------------------------- */
 
-/* A heap in steady state takes a fresh slab or two now and then, and is not growing for it. */
-static void note_growth(struct span_shard *shard, size_t bytes, uint64_t now_ms) {
+/* The shard has taken untouched pages, or none: does it grow? A heap in steady state takes a
+ * fresh slab or two now and then, and is not growing for it. */
+static bool note_growth(struct span_shard *shard, size_t bytes, uint64_t now_ms) {
     uint64_t window = now_ms / GROWTH_MS;
     if (window != shard->growth_window) {
         shard->grown_earlier = window == shard->growth_window + 1 ? shard->grown_bytes : 0;
@@ -195,6 +196,7 @@ static void note_growth(struct span_shard *shard, size_t bytes, uint64_t now_ms)
     size_t share = arena_taken() * SUPER_BYTES / STEADY_SHARE;
     bool grows = grown > hak_max(share, (size_t)STEADY_SLABS * SLAB_BYTES);
     atomic_store_explicit(&shard->is_growing, grows, memory_order_relaxed);
+    return grows;
 }
 
 bool span_is_growing(unsigned shard) {
@@ -207,13 +209,12 @@ static size_t allowance(struct span_shard *shard, size_t grown_bytes) {
     os_lock_acquire(&shard->lock);
     uint64_t now_ms = os_now_ms();
     uint64_t passed_ms = now_ms - shard->allowance_ms;
-    note_growth(shard, grown_bytes, now_ms);
+    bool grows = note_growth(shard, grown_bytes, now_ms);
     int64_t saved = shard->allowance_bytes + (int64_t)passed_ms * bytes_per_ms;
     shard->allowance_bytes = hak_min(saved, bytes_per_ms * ALLOWANCE_MS);
     shard->allowance_ms = now_ms;
-    bool may = span_is_growing((unsigned)(shard - span_shards)) ||
-               shard_dirty_slabs(shard) > kept_slabs(shard);
-    size_t allowed = saved > 0 && may ? (size_t)shard->allowance_bytes : 0;
+    bool may_trade = grows || shard_dirty_slabs(shard) > kept_slabs(shard);
+    size_t allowed = saved > 0 && may_trade ? (size_t)shard->allowance_bytes : 0;
     os_lock_release(&shard->lock);
     return allowed;
 }

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -101,8 +101,12 @@ def test_the_bytes_alive_stay_the_same_and_one_call_in_64_is_timed() -> None:
 
 def workers_of(pid: int) -> set[int]:
     """Its threads, but for HAKMEM's own."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return {int(task.name) for task in tasks if (task / "comm").read_text() != "hakmem\n"}
+    found = set()
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):  # it has just ended
+            if (task / "comm").read_text() != "hakmem\n":
+                found.add(int(task.name))
+    return found
 
 
 def test_threads_come_and_go_within_an_epoch() -> None:

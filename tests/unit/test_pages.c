@@ -268,16 +268,21 @@ static void shrink(unsigned to) {
     slab_trim();
 }
 
-/* A heap that grows gives pages of quiet slabs for it; one that takes a slab now and then
- * does not, and in speed none does. */
-static void test_growth_trades_pages(void **state) {
-    (void)state;
+/* Slabs of one class that have not changed since the last look; returns what could be purged. */
+static size_t leave_quiet_slabs(void) {
     take_many(0, 1024);
     give_most(6);
     slab_trim();
     span_purge_all();
     turn_for_quiet();
-    size_t dead = look_at_pages().dead_bytes;
+    return look_at_pages().dead_bytes;
+}
+
+/* A heap that grows gives pages of quiet slabs for it; one that takes a slab now and then
+ * does not, and in speed none does. */
+static void test_growth_trades_pages(void **state) {
+    (void)state;
+    size_t dead = leave_quiet_slabs();
     os_sleep_ms(STEADY_MS);
     grow(0, 2);
     assert_int_equal(look_at_pages().dead_bytes, dead);
@@ -294,12 +299,7 @@ static void test_growth_trades_pages(void **state) {
 /* The same, but the quiet slabs are of a class in demand: their blocks will be wanted next. */
 static void test_growth_spares_a_class_in_demand(void **state) {
     (void)state;
-    take_many(0, 1024);
-    give_most(6);
-    slab_trim();
-    span_purge_all();
-    turn_for_quiet();
-    size_t dead = look_at_pages().dead_bytes;
+    size_t dead = leave_quiet_slabs();
     void *taken[64];
     for (unsigned i = 0; i < 64; i++) {
         grow(i, i + 1);
