@@ -3,49 +3,56 @@
 #include "slab/pool.h"
 #include "span/report.h"
 
-enum {
-    NO_WORD = SPAN_BITMAP_WORDS,
-};
-
 /* The span that a block's pointer leads to, or NULL. */
 static struct span *find_span(const void *block) {
     return window_contains(block) ? span_of(block) : NULL;
 }
 
-/* Gives the leading ones of blocks that are blocks in use of this slab; returns
- * how many. The pool's lock is held. Every promise is looked at here, for a
- * pointer may be stale or never have been right: exact multiple of the size, index
- * below the capacity (which also rules out other slabs' blocks), bit not set. */
-static unsigned give_run(struct span *span, const struct size_class *shape, void **blocks,
-                         unsigned count) {
-    const char *start = span->start;
+/* How many of at most `most` blocks lie side by side, each so many bytes after the last. */
+static unsigned count_neighbours(void **blocks, unsigned most, ptrdiff_t step) {
+    unsigned same = 1;
+    while (same < most && (char *)blocks[same] - (char *)blocks[same - 1] == step)
+        same++;
+    return same;
+}
+
+/* Gives the first of blocks if it is a block in use of this slab, and those after it that are
+ * its neighbours: their bits are in the same word. Returns how many. The pool's lock is held.
+ * Every promise is looked at here, for a pointer may be stale or never have been right: exact
+ * multiple of the size, index below the capacity (which also rules out other slabs' blocks),
+ * bit not set. */
+static unsigned give_neighbours(struct span *span, const struct size_class *shape, void **blocks,
+                                unsigned count) {
+    ptrdiff_t size = shape->size;
     uint32_t capacity = span->capacity;
-    uint32_t first_word = span->first_word;
-    uint32_t w = NO_WORD; /* neighbours share a word of the bitmap: it stays in a register */
-    uint64_t word = 0;
-    unsigned given = 0;
-    for (; given < count; given++) {
-        size_t offset = (size_t)((const char *)blocks[given] - start);
-        uint32_t index = class_index(shape, offset);
-        if (index >= capacity || (size_t)index * shape->size != offset)
-            break;
-        if (index / WORD_BITS != w) {
-            if (w != NO_WORD)
-                span->free_bits[w] = word;
-            w = index / WORD_BITS;
-            word = span->free_bits[w];
-            first_word = hak_min(first_word, w);
-        }
-        uint64_t bit = UINT64_C(1) << (index % WORD_BITS);
-        if ((word & bit) != 0)
-            break;
-        word |= bit;
+    ptrdiff_t offset = (const char *)blocks[0] - span->start;
+    uint32_t index = class_index(shape, (size_t)offset);
+    if (index >= capacity || index * size != offset)
+        return 0;
+    uint32_t bit = index % WORD_BITS;
+    uint64_t bits = UINT64_C(1) << bit;
+    unsigned same = 1;
+    ptrdiff_t step = count > 1 ? (char *)blocks[1] - (char *)blocks[0] : 0;
+    if (step == size) {
+        unsigned most = hak_min(WORD_BITS - bit, capacity - index);
+        same = count_neighbours(blocks, hak_min(most, count), step);
+        bits = bits_range(bit, same);
+    } else if (step == -size) {
+        same = count_neighbours(blocks, hak_min(bit + 1, count), step);
+        bits = bits_range(bit + 1 - same, same);
     }
-    if (w != NO_WORD)
-        span->free_bits[w] = word;
-    span->free_count = (uint16_t)(span->free_count + given);
-    span->first_word = (uint16_t)first_word;
-    return given;
+    uint64_t *word = &span->free_bits[index / WORD_BITS];
+    if (hak_unlikely((*word & bits) != 0)) {
+        same = 1; /* one of them is free already: which? */
+        bits = UINT64_C(1) << bit;
+        if ((*word & bits) != 0)
+            return 0;
+    }
+    *word |= bits;
+    span->free_count = (uint16_t)(span->free_count + same);
+    if (index / WORD_BITS < span->first_word)
+        span->first_word = (uint16_t)(index / WORD_BITS);
+    return same;
 }
 
 /* Reports a block that could not be given; the lock is no longer held. */
@@ -72,27 +79,33 @@ _Noreturn static void report_block(unsigned class, const void *block, const char
  * A slab's class and shard, read here under the pool's lock, hold still as long
  * as the lock is held if they are this pool's. */
 static unsigned give_to(unsigned shard, unsigned class, void **blocks, unsigned count, void **bad) {
+    const struct size_class *shape = &size_classes[class];
     struct list retired;
     list_init(&retired);
     unsigned rest = 0;
     unsigned given = 0;
     struct pool *pool = pool_lock(shard, class);
-    for (unsigned i = 0; i < count && (bad == NULL || *bad == NULL);) {
+    for (unsigned i = 0; i < count;) {
         struct span *span = find_span(blocks[i]);
         bool is_ours = span != NULL && span_class(span) == class;
-        if (is_ours && span_shard_of(span) != shard) {
+        if (is_ours && hak_unlikely(span_shard_of(span) != shard)) {
             blocks[rest++] = blocks[i++];
             continue;
         }
-        unsigned run = is_ours ? give_run(span, &size_classes[class], blocks + i, count - i) : 0;
-        pool->free_blocks += run;
-        if (run != 0)
-            pool_settle_given(pool, span, &retired);
-        else if (bad != NULL)
-            *bad = blocks[i];
-        given += run;
-        i += hak_max(run, 1u);
+        unsigned same = is_ours ? give_neighbours(span, shape, blocks + i, count - i) : 0;
+        if (hak_unlikely(same == 0)) {
+            if (bad != NULL) {
+                *bad = blocks[i];
+                break;
+            }
+            i++;
+            continue;
+        }
+        pool_settle_given(pool, span, &retired);
+        given += same;
+        i += same;
     }
+    pool->free_blocks += given;
     pool->given += given;
     shrink_count(pool, class, -(int64_t)given);
     os_lock_release(&pool->lock);

@@ -105,15 +105,11 @@ void pool_retire(struct pool *pool, struct span *span, struct list *retired) {
     list_push_back(retired, &span->link);
 }
 
-void pool_settle_given(struct pool *pool, struct span *span, struct list *retired) {
-    pool_settle(pool, span);
-    if (span->free_count < span->capacity)
-        return;
+void pool_settle_empty(struct pool *pool, struct span *span, struct list *retired) {
     bool is_last = atomic_load_explicit(&pool->partial_count, memory_order_relaxed) == 1;
     bool is_busy = pool->taken >= (uint64_t)span->capacity * BUSY_TURNS;
-    if (is_last && is_busy && span->slabs <= options_profile()->warm_slabs)
-        return;
-    pool_retire(pool, span, retired);
+    if (!is_last || !is_busy || span->slabs > options_profile()->warm_slabs)
+        pool_retire(pool, span, retired);
 }
 
 void pool_give_retired(struct list *retired) {

@@ -34,9 +34,18 @@ void pool_unlist(struct pool *pool, struct span *span);
 /* A slab with free blocks out of the fullest quarter that has one, or NULL. */
 struct span *pool_fullest(struct pool *pool);
 
-/* The same for a slab that has got blocks back: if it is wholly free and not worth
- * keeping, it is retired. */
-void pool_settle_given(struct pool *pool, struct span *span, struct list *retired);
+/* A wholly free slab is retired, unless it is worth keeping. */
+void pool_settle_empty(struct pool *pool, struct span *span, struct list *retired);
+
+/* Both for a slab that has got blocks back. Seldom is there anything to do: a slab is given
+ * to in many small steps. */
+hak_inline void pool_settle_given(struct pool *pool, struct span *span, struct list *retired) {
+    uint8_t ranks = (uint8_t)(span->fill_rank + 1); /* 0: unlisted */
+    if (hak_unlikely(span->free_count * (unsigned)FILL_RANKS > ranks * (unsigned)span->capacity))
+        pool_settle(pool, span);
+    if (hak_unlikely(span->free_count == span->capacity))
+        pool_settle_empty(pool, span, retired);
+}
 
 /* Writes a map entry for each slab of a span. */
 void pool_write_entries(const struct span *span, uint16_t entry);

@@ -170,12 +170,22 @@ static unsigned take_from(struct span *span, uint32_t size, void **end, unsigned
     unsigned w = span->first_word;
     while (at > stop) {
         uint64_t word = span->free_bits[w];
+        if (word == 0) {
+            w++;
+            continue;
+        }
         char *base = span->start + (size_t)w * WORD_BITS * size;
+        unsigned first = bit_lowest(word);
+        if (word == UINT64_MAX << first) { /* all from there on, as in a fresh slab */
+            unsigned run = hak_min(WORD_BITS - first, (unsigned)(at - stop));
+            char *block = base + (size_t)first * size;
+            for (void **last = at - run; at > last; block += size)
+                *--at = block;
+            word &= ~bits_range(first, run);
+        }
         for (; word != 0 && at > stop; word &= word - 1)
             *--at = base + (size_t)bit_lowest(word) * size;
         span->free_bits[w] = word;
-        if (word == 0)
-            w++;
     }
     unsigned taken = (unsigned)(end - at);
     uint32_t last =

@@ -220,28 +220,13 @@ bool span_give_large(struct span *span, const void *start) {
     return is_live;
 }
 
-struct span *span_of(const void *pointer) {
-    size_t index = window_super_index(pointer);
-    struct super *super = window_super(index);
-    if (super == NULL)
-        return NULL;
-    uint32_t heads = atomic_load_explicit(&super->heads, memory_order_acquire);
-    unsigned slab = super_index_of_slab(super, pointer);
-    heads &= (uint32_t)bits_low(slab + 1);
-    if (heads != 0) {
-        struct span *span = &super->spans[bit_highest(heads)];
-        return (const char *)pointer < span->start + span_bytes(span) ? span : NULL;
-    }
-    /* Perhaps inside a long span that began in an earlier SuperSlab. */
-    while (index-- > 0) {
-        super = window_super(index);
-        if (super == NULL)
-            continue;
-        heads = atomic_load_explicit(&super->heads, memory_order_acquire);
-        if (heads == 0)
-            continue;
-        struct span *span = &super->spans[bit_highest(heads)];
-        return (const char *)pointer < span->start + span_bytes(span) ? span : NULL;
+struct span *span_of_long(const void *pointer) {
+    for (size_t index = window_super_index(pointer); index-- > 0;) {
+        struct super *super = window_super(index);
+        uint32_t heads =
+            super == NULL ? 0 : atomic_load_explicit(&super->heads, memory_order_acquire);
+        if (heads != 0)
+            return span_up_to(&super->spans[bit_highest(heads)], pointer);
     }
     return NULL;
 }

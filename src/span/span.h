@@ -30,15 +30,31 @@ void span_give(struct span *span);
 /* Gives back the large block that starts at start, if that is what span is. */
 bool span_give_large(struct span *span, const void *start);
 
-/* The span in use that covers a pointer in the window, or NULL. Exact for
- * pointers to live blocks; a guess that needs checking under a lock for others. */
-struct span *span_of(const void *pointer);
-
 /* Makes a span of SPAN_LARGE shorter, or longer where the slabs behind it are
  * free. slabs > 0. Called by its owner. */
 bool span_resize(struct span *span, size_t slabs);
 
 hak_inline size_t span_bytes(const struct span *span) { return (size_t)span->slabs * SLAB_BYTES; }
+
+/* The last span that starts at or below a pointer, if it reaches that far; else NULL. */
+hak_inline struct span *span_up_to(struct span *span, const void *pointer) {
+    return (const char *)pointer < span->start + span_bytes(span) ? span : NULL;
+}
+
+/* The span in use that covers a pointer in the window, or NULL. Exact for pointers to live
+ * blocks; a guess that needs checking under a lock for others. */
+struct span *span_of_long(const void *pointer); /* one that began in an earlier SuperSlab */
+hak_inline struct span *span_of(const void *pointer) {
+    size_t slab = window_slab_index(pointer);
+    struct super *super = window_super(slab / SUPER_SLABS);
+    if (hak_unlikely(super == NULL))
+        return NULL;
+    uint32_t heads = atomic_load_explicit(&super->heads, memory_order_acquire);
+    heads &= slab_mask(0, slab % SUPER_SLABS + 1);
+    if (hak_unlikely(heads == 0))
+        return span_of_long(pointer);
+    return span_up_to(&super->spans[bit_highest(heads)], pointer);
+}
 
 /* Purges what has been free and dirty for as long as the profile's decay time, of a shard
  * and the arena; true: there is more, not as old yet. Called now and then from slow paths

@@ -4,7 +4,12 @@
  *
  *   slab A   shard 0, three quarters free -> moves to shard 1
  *   slab B   shard 0, full                -> stays
- *   batch    A B A B A B ...              -> each its own pool's lists and counts */
+ *   batch    A B A B A B ...              -> each its own pool's lists and counts
+ *
+ * And neighbours, which go home together, end with their slab:
+ *
+ *   slab A   ... | block |
+ *   slab B               | block | ...    right behind it */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -89,7 +94,34 @@ static void blocks_go_to_the_shard_of_their_slab(void **state) {
     assert_ptr_equal(span_of(again), span_of(a[0]));
 }
 
+static void take_whole_slab(unsigned of_class, void **blocks) {
+    unsigned count = size_classes[of_class].capacity;
+    assert_int_equal(slab_take(0, of_class, blocks, count, NULL), count);
+}
+
+static void neighbours_end_with_their_slab(void **state) {
+    (void)state;
+    enum { BYTES = 4096, COUNT = SLAB_BYTES / BYTES, SLABS = 8 };
+    unsigned page_class = class_of(BYTES);
+    assert_int_equal(size_classes[page_class].capacity, COUNT); /* less than a bitmap's word */
+    static void *slabs[SLABS][COUNT];                           /* from the highest block down */
+    take_whole_slab(page_class, slabs[0]);
+    unsigned upper = 0;
+    do {
+        upper++;
+        assert_true(upper < SLABS);
+        take_whole_slab(page_class, slabs[upper]);
+    } while (slabs[upper][COUNT - 1] != (char *)slabs[upper - 1][0] + BYTES);
+    void *both[] = {slabs[upper - 1][0], slabs[upper][COUNT - 1]};
+    slab_give(page_class, both, 2);
+    assert_int_equal(span_of(slabs[upper - 1][0])->free_count, 1);
+    assert_int_equal(span_of(slabs[upper][0])->free_count, 1);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_go_to_the_shard_of_their_slab)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_go_to_the_shard_of_their_slab),
+        cmocka_unit_test(neighbours_end_with_their_slab),
+    };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -3,6 +3,9 @@
  * around a fork, where some things are looked at and others left alone. */
 #include "support.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "slab/slab.h"
 
 enum { SHARDS = 3 };
@@ -23,7 +26,7 @@ static void give(unsigned class, void *block) { slab_give(class, &block, 1); }
 
 struct giving {
     unsigned class;
-    void *blocks[4];
+    void *blocks[20];
     unsigned count;
 };
 
@@ -77,6 +80,44 @@ static void test_dies_of_second_free(void **state) {
     assert_dies(give_it, &twice, "hakmem: double free: free(", "is free already", NULL);
     give(class, block);
     give(class, other);
+}
+
+/* Neighbours of one slab go home together: the one among them that is free is named. */
+static void test_dies_of_one_among_neighbours(void **state) {
+    (void)state;
+    unsigned class = class_of(48);
+    enum { COUNT = 20, FREE = 7 };
+    void *down[COUNT];
+    void *up[COUNT];
+    assert_int_equal(slab_take(0, class, down, COUNT, NULL), COUNT);
+    for (unsigned i = 0; i < COUNT; i++)
+        up[i] = down[COUNT - 1 - i];
+    give(class, down[FREE]);
+    char name[32];
+    snprintf(name, sizeof name, "free(%p)", down[FREE]);
+    struct giving upwards = {.class = class, .count = COUNT};
+    struct giving downwards = {.class = class, .count = COUNT};
+    memcpy(upwards.blocks, up, sizeof up);
+    memcpy(downwards.blocks, down, sizeof down);
+    assert_dies(give_it, &upwards, "hakmem: double free: ", name, "is free already", NULL);
+    assert_dies(give_it, &downwards, "hakmem: double free: ", name, "is free already", NULL);
+    uint64_t given = slab_stats(class).given;
+    slab_reclaim(class, down, COUNT); /* steps over it */
+    assert_int_equal(slab_stats(class).given, given + COUNT - 1);
+}
+
+/* What lies behind the last block is no neighbour of it. */
+static void test_dies_behind_a_neighbour(void **state) {
+    (void)state;
+    static void *blocks[SLAB_BYTES / 48];
+    unsigned class = class_of(48);
+    unsigned capacity = size_classes[class].capacity;
+    assert_int_equal(slab_take(0, class, blocks, capacity, NULL), capacity);
+    char *tail = span_of(blocks[0])->start + capacity * class_size(class);
+    assert_ptr_equal(blocks[0], tail - class_size(class));
+    struct giving ends = {.class = class, .blocks = {blocks[0], tail}, .count = 2};
+    assert_dies(give_it, &ends, "hakmem: invalid pointer: free(", "behind the last block", NULL);
+    slab_give(class, blocks, capacity);
 }
 
 /* A block of which the slab never had any in use is no different. */
@@ -193,6 +234,8 @@ int main(void) {
         cmocka_unit_test(test_dies_of_interior_pointer),
         cmocka_unit_test(test_dies_behind_the_last_block),
         cmocka_unit_test(test_dies_of_second_free),
+        cmocka_unit_test(test_dies_of_one_among_neighbours),
+        cmocka_unit_test(test_dies_behind_a_neighbour),
         cmocka_unit_test(test_dies_of_block_never_taken),
         cmocka_unit_test(test_dies_of_wrong_class),
         cmocka_unit_test(test_wrong_shard_goes_home),

@@ -101,16 +101,19 @@ static void take_one(unsigned choice) {
     mine->blocks[mine->count++] = block;
 }
 
+/* Blocks from anywhere, or those taken last, in either direction: neighbours, mostly. */
 static void give_batch(unsigned choice, size_t most) {
     unsigned class = class_choices[choice];
     struct held *mine = &held[choice];
     void *batch[BATCH_MAX];
-    unsigned count = 0;
-    while (mine->count != 0 && count < most && count < BATCH_MAX) {
-        size_t i = random_below(&seed, mine->count);
-        assert_signed(mine->blocks[i], class_size(class));
-        batch[count++] = mine->blocks[i];
-        mine->blocks[i] = mine->blocks[--mine->count];
+    unsigned count = (unsigned)hak_min(hak_min(mine->count, most), (size_t)BATCH_MAX);
+    unsigned order = (unsigned)random_below(&seed, 3);
+    for (unsigned i = 0; i < count; i++) {
+        size_t from = order == 0 ? random_below(&seed, mine->count) : mine->count - 1;
+        void *block = mine->blocks[from];
+        assert_signed(block, class_size(class));
+        batch[order == 2 ? count - 1 - i : i] = block;
+        mine->blocks[from] = mine->blocks[--mine->count];
     }
     slab_give(class, batch, count);
 }
