@@ -18,6 +18,8 @@
  * same for a block of 16 bytes as for one of 16 KiB. But large blocks cost memory most, and
  * save least beside the time that it takes to write them.
  *
+ * Foreign bins hold 4 KiB, and twice that while half of the budget is free.
+ *
  * Who gives back much more than he takes has no use for what lies in his bins: they grow
  * only as far as makes a good batch, and while the heap shrinks (slab/shrink.c) they go
  * home and halve. */
@@ -34,8 +36,8 @@ enum {
     UNEARNED_BYTES = 4096,               /* of all bins, at first */
     EARNED_AT_BYTES = 2 * 1024 * 1024,   /* who has moved this may keep as much */
     INHERITED_BYTES = 1024 * 1024,       /* of what the last thread of a structure has moved */
-    FOREIGN_KIND = 2,                    /* arrays of 32 slots */
-    FOREIGN_BYTES = 4 * 1024,            /* of a bin of foreign blocks */
+    FOREIGN_BYTES = 8 * 1024,            /* of a bin of foreign blocks; half of it at first */
+    AMPLE_SHARE = 2,                     /* of the budget, if free, lets foreign bins grow */
     SWEEP_BINS = 16,                     /* looked at in one sweep, for a small block; */
     SWEEP_BINS_MID = 1,                  /* who moves few blocks has the time to sweep more often */
     MID_ABOVE_BYTES = 2 * 1024,          /* mid blocks are larger, */
@@ -49,7 +51,6 @@ enum {
     AT_ONCE_BYTES = 4096,                /* blocks up to this size get a bin at the first call */
     EARLY_MISSES = 8,                    /* larger ones after this many */
 };
-_Static_assert(SLOT_ARRAY_MIN << FOREIGN_KIND == FOREIGN_CAPACITY + 1, "a NULL and the blocks");
 
 /* --- own bins ------------------------------------------------------------------ */
 
@@ -262,29 +263,56 @@ void bins_age(struct thread *thread) {
 
 /* --- foreign bins -------------------------------------------------------------- */
 
-unsigned bin_foreign_capacity(unsigned class) {
-    return (unsigned)hak_min(FOREIGN_BYTES / class_size(class), (size_t)FOREIGN_CAPACITY);
+/* 0: they go home one by one, for a bin of one block saves nothing. */
+static unsigned foreign_capacity_max(unsigned class) {
+    size_t most = hak_min(FOREIGN_BYTES / class_size(class), (size_t)FOREIGN_CAPACITY);
+    return most < 2 ? 0 : (unsigned)most;
 }
 
-bool bin_open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsigned class) {
-    size_t bytes = bin_foreign_capacity(class) * class_size(class);
-    if (bytes == 0 || room(thread, false, class_size(class)) < bytes)
+/* Blocks that an empty foreign bin has room for; 0: it is not open. */
+static unsigned foreign_room(const struct bin *bin) {
+    return (unsigned)(bin_limit(bin) - bin_top(bin));
+}
+
+/* Gives an empty foreign bin, open or not, room for so many blocks; 0 closes it. False when
+ * out of memory: it stays as it was. */
+static bool resize_foreign(struct thread *thread, struct bin *bin, unsigned class,
+                           unsigned capacity) {
+    void **old_base = bin_top(bin);
+    unsigned old_capacity = foreign_room(bin);
+    void **base = capacity == 0 ? NULL : slots_take(thread, slots_kind(capacity + 1));
+    if (base == NULL && capacity != 0)
         return false;
-    void **base = slots_take(thread, FOREIGN_KIND);
-    if (base == NULL)
-        return false;
-    thread->foreign_rows |= (uint16_t)(1u << row);
-    change_limit(thread, bytes);
+    if (old_base != NULL)
+        slots_give(thread, old_base, slots_kind(old_capacity + 1));
+    change_limit(thread, ((size_t)capacity - old_capacity) * class_size(class));
     bin_set_top(bin, base);
-    bin_set_limit(bin, base + bin_foreign_capacity(class));
+    bin_set_limit(bin, capacity == 0 ? NULL : base + capacity);
     return true;
 }
 
-void bin_close_foreign(struct thread *thread, struct bin *bin, unsigned class) {
-    change_limit(thread, -(bin_foreign_capacity(class) * class_size(class)));
-    slots_give(thread, bin_top(bin), FOREIGN_KIND);
-    bin_set_top(bin, NULL);
-    bin_set_limit(bin, NULL);
+bool bin_open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsigned class) {
+    unsigned capacity = foreign_capacity_max(class) / 2;
+    size_t bytes = capacity * class_size(class);
+    if (bytes == 0 || room(thread, false, class_size(class)) < bytes)
+        return false;
+    thread->foreign_rows |= (uint16_t)(1u << row);
+    return resize_foreign(thread, bin, class, capacity);
+}
+
+void bin_adapt_foreign(struct thread *thread, struct bin *bin, unsigned class) {
+    size_t budget = registry_budget_bytes(thread);
+    unsigned most = foreign_capacity_max(class);
+    bool is_ample = room(thread, false, class_size(class)) >= budget / AMPLE_SHARE;
+    unsigned capacity = is_ample ? most : most / 2;
+    if (thread->limit_bytes > budget)
+        capacity = 0;
+    if (capacity != foreign_room(bin))
+        resize_foreign(thread, bin, class, capacity);
+}
+
+static void close_foreign(struct thread *thread, struct bin *bin, unsigned class) {
+    resize_foreign(thread, bin, class, 0);
 }
 
 /* --- birth and death ------------------------------------------------------------ */
@@ -313,7 +341,7 @@ void cache_close(struct thread *thread) {
         *info = (struct bin_info){0};
     }
     memset(thread->own->bins, 0, sizeof thread->own->bins);
-    bins_each_foreign(thread, bin_close_foreign);
+    bins_each_foreign(thread, close_foreign);
     thread->foreign_rows = 0;
     thread->surplus_bytes = 0;
     change_limit(thread, -thread->limit_bytes);

@@ -4,7 +4,7 @@
 
 #include "cache/cache.h"
 
-enum { FOREIGN_CAPACITY = 31 }; /* blocks in a foreign bin, at most */
+enum { FOREIGN_CAPACITY = 63 }; /* blocks in a foreign bin, at most */
 
 /* --- slots.c --- */
 
@@ -23,9 +23,9 @@ void slots_release(struct thread *thread);
 /* Gives the oldest count blocks of a bin home, those just above its base. */
 void bin_flush_oldest(struct bin *bin, void **base, unsigned class, unsigned count);
 
-/* Gives all of them home. */
+/* Gives all of them home; the second returns how many. */
 void bin_flush_own(struct thread *thread, unsigned class);
-void bin_flush_foreign(struct bin *bin, unsigned class);
+unsigned bin_flush_foreign(struct bin *bin, unsigned class);
 void bins_flush_foreign(struct thread *thread);
 
 /* Calls visit for each open foreign bin. */
@@ -53,9 +53,12 @@ void bins_note_shrinking(struct thread *thread);
 /* Sends home what has lain idle since the last call, and halves the bins it lay in. */
 void bins_age(struct thread *thread);
 
-/* Blocks of a class that a foreign bin holds; 0: they go home one by one. */
-unsigned bin_foreign_capacity(unsigned class);
+/* Opens a foreign bin, if the class is worth one and the budget has room; else its blocks go
+ * home one by one. */
 bool bin_open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsigned class);
-void bin_close_foreign(struct thread *thread, struct bin *bin, unsigned class); /* an empty one */
+
+/* After it was full and its blocks went home: a foreign bin grows, or is closed where the
+ * budget has become smaller. */
+void bin_adapt_foreign(struct thread *thread, struct bin *bin, unsigned class);
 
 #endif

@@ -94,11 +94,9 @@ static void give_own(struct thread *thread, unsigned class, void *block) {
 static void give_foreign(struct thread *thread, unsigned row, unsigned class, void *block) {
     struct bin *bin = &thread->cache.rows[row].bins[class];
     if (bin_top(bin) != NULL && bin_top(bin) >= bin_limit(bin)) {
-        bins_note_moved(thread, class, 0, bin_foreign_capacity(class));
-        bin_flush_foreign(bin, class);
-        bin_set_limit(bin, bin_top(bin) + bin_foreign_capacity(class));
-        if (thread->limit_bytes > registry_budget_bytes(thread))
-            bin_close_foreign(thread, bin, class);
+        unsigned given = bin_flush_foreign(bin, class);
+        bins_note_moved(thread, class, 0, given);
+        bin_adapt_foreign(thread, bin, class);
     }
     if (bin_top(bin) == NULL && !bin_open_foreign(thread, bin, row, class)) {
         bins_note_moved(thread, class, 0, 1);

@@ -39,9 +39,11 @@ static void **foreign_base(const struct bin *bin) {
     return at;
 }
 
-void bin_flush_foreign(struct bin *bin, unsigned class) {
+unsigned bin_flush_foreign(struct bin *bin, unsigned class) {
     void **base = foreign_base(bin);
-    bin_flush_oldest(bin, base, class, (unsigned)(bin_top(bin) - base));
+    unsigned count = (unsigned)(bin_top(bin) - base);
+    bin_flush_oldest(bin, base, class, count);
+    return count;
 }
 
 void bins_each_foreign(struct thread *thread,

@@ -11,8 +11,11 @@ static struct span *find_span(const void *block) {
 /* How many of at most `most` blocks lie side by side, each so many bytes after the last. */
 static unsigned count_neighbours(void **blocks, unsigned most, ptrdiff_t step) {
     unsigned same = 1;
-    while (same < most && (char *)blocks[same] - (char *)blocks[same - 1] == step)
+    char *next = (char *)blocks[0] + step;
+    while (same < most && blocks[same] == next) {
+        next += step;
         same++;
+    }
     return same;
 }
 

@@ -11,7 +11,7 @@
 #include "span/shard.h"
 #include "threads.h"
 
-enum { THREADS = 5, BLOCKS = 3000, OPERATIONS = 100000, FOREIGN_MAX = 31 };
+enum { THREADS = 5, BLOCKS = 3000, OPERATIONS = 100000, FOREIGN_MAX = 63 };
 
 static const char *profile_name;
 static uint64_t seed = 1;
@@ -355,7 +355,7 @@ static void test_foreign_blocks_go_home(void **state) {
     struct thread *taker = registry_add();
     assert_int_not_equal(giver->shard, taker->shard);
     unsigned class = class_of(96);
-    unsigned capacity = FOREIGN_MAX;
+    unsigned capacity = FOREIGN_MAX / 2;
     /* So much of a slab that the taker's shard will not adopt it. */
     unsigned most = size_classes[class].capacity * 9u / 10;
     for (unsigned i = 0; i < most; i++)
@@ -380,7 +380,39 @@ static void test_foreign_blocks_go_home(void **state) {
     assert_all_accounted_for(NULL, 0);
 }
 
-/* Large ones go home one by one: a bin of one block saves nothing. */
+/* A foreign bin that has been full grows where its thread has ample room, and halves where not. */
+static void test_foreign_bin_grows(void **state) {
+    (void)state;
+    struct thread *giver = registry_add();
+    struct thread *taker = registry_add();
+    unsigned class = class_of(96);
+    unsigned first = FOREIGN_MAX / 2;
+    unsigned most = size_classes[class].capacity * 9u / 10;
+    for (unsigned i = 0; i < most; i++)
+        blocks[i] = thread_malloc(giver, class);
+    taker->moved_bytes = 64 * MIB;
+    uint64_t given = slab_stats(class).given;
+    unsigned done = 0;
+    while (done < first + FOREIGN_MAX)
+        thread_free(taker, blocks[done++]);
+    assert_int_equal(slab_stats(class).given, given + first);
+    assert_int_equal(blocks_cached(taker, class), FOREIGN_MAX);
+    assert_thread_is_sound(taker);
+    taker->moved_bytes = 0;
+    for (unsigned i = 0; i < first; i++)
+        thread_free(taker, blocks[done++]);
+    assert_int_equal(slab_stats(class).given, given + first + FOREIGN_MAX);
+    assert_thread_is_sound(taker);
+    thread_free(taker, blocks[done++]);
+    assert_int_equal(slab_stats(class).given, given + 2 * first + FOREIGN_MAX);
+    while (done < most)
+        thread_free(giver, blocks[done++]);
+    thread_end(giver);
+    thread_end(taker);
+    assert_all_accounted_for(NULL, 0);
+}
+
+/* Large ones go home one by one. */
 static void test_large_foreign_blocks(void **state) {
     (void)state;
     struct thread *giver = registry_add();
@@ -553,6 +585,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_budget_is_what_others_leave),
         cmocka_unit_test(test_sleepers_stay_within_the_total),
         cmocka_unit_test(test_foreign_blocks_go_home),
+        cmocka_unit_test(test_foreign_bin_grows),
         cmocka_unit_test(test_large_foreign_blocks),
         cmocka_unit_test(test_small_bins_stay),
         cmocka_unit_test(test_closed_bin_opens_again),
