@@ -283,11 +283,14 @@ static bool resize_foreign(struct thread *thread, struct bin *bin, unsigned clas
     void **base = capacity == 0 ? NULL : slots_take(thread, slots_kind(capacity + 1));
     if (base == NULL && capacity != 0)
         return false;
+    bin_set_top(bin, base);
+    bin_set_limit(bin, capacity == 0 ? NULL : base + capacity);
+    /* Before the old array's NULL goes, by which the child of a fork would know its end.
+     * atomic: warm, correctness; its partner is a fork in another thread. */
+    atomic_thread_fence(memory_order_release);
     if (old_base != NULL)
         slots_give(thread, old_base, slots_kind(old_capacity + 1));
     change_limit(thread, ((size_t)capacity - old_capacity) * class_size(class));
-    bin_set_top(bin, base);
-    bin_set_limit(bin, capacity == 0 ? NULL : base + capacity);
     return true;
 }
 

@@ -265,7 +265,8 @@ struct super *arena_take(size_t count, size_t alignment) {
     os_lock_acquire(&arena_lock);
     size_t index = NOT_FOUND;
     if (count <= super_limit()) {
-        index = count == 1 ? best_fit(dirty_set, count, alignment) : NOT_FOUND;
+        if (count == 1 && !list_is_empty(&dirty_list))
+            index = best_fit(dirty_set, count, alignment);
         if (index == NOT_FOUND)
             index = best_fit(free_set, count, alignment);
         if (index == NOT_FOUND && grow(count, alignment))
