@@ -70,8 +70,8 @@ def structures(s: dict[str, int]) -> str:
         ["descriptor", "SuperSlab", amount(s["descriptor"]),
          f"{amount(pages(s['descriptor_spans']))} with one span, "
          f"{amount(pages(s['descriptor']))} when all slabs have blocks under 512 bytes"],
-        ["bits of the sets of free and of dirty ones", "SuperSlab", "2 bits",
-         f"two pages for {amount(KERNEL_PAGE * 8 * s['super'])} of heap"],
+        ["bit of the free set", "SuperSlab", "1 bit",
+         f"a page for {amount(KERNEL_PAGE * 8 * s['super'])} of heap"],
         ["pools", "shard", amount(s["pools"]),
          f"a page for {KERNEL_PAGE // s['pool']} classes in use, of {s['classes']}"],
         ["lists of SuperSlabs", "shard", amount(s["span_shard"]), "the same"],
@@ -90,7 +90,7 @@ def totals(s: dict[str, int]) -> str:
     def heap(size: float, descriptor: float) -> float:
         supers = size / s["super"]
         table = size / s["slab"] * s["map_entry"] + supers * s["super_pointer"]
-        return table + supers * descriptor + supers / 4
+        return table + supers * descriptor + supers / 8
 
     lines = [["for", "addresses", "resident at least", "resident at most"]]
     for count in (1, 16, 256):

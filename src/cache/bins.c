@@ -285,8 +285,8 @@ static bool resize_foreign(struct thread *thread, struct bin *bin, unsigned clas
         return false;
     bin_set_top(bin, base);
     bin_set_limit(bin, capacity == 0 ? NULL : base + capacity);
-    /* Before the old array's NULL goes, by which the child of a fork would know its end.
-     * atomic: warm, correctness; its partner is a fork in another thread. */
+    /* atomic: warm, correctness; its partner is a fork in another thread, whose child knows an
+     * array's end by the NULL that slots_give overwrites. */
     atomic_thread_fence(memory_order_release);
     if (old_base != NULL)
         slots_give(thread, old_base, slots_kind(old_capacity + 1));

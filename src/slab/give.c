@@ -41,13 +41,13 @@ static unsigned give_neighbours(struct span *span, const struct size_class *shap
         same = count_neighbours(blocks, hak_min(most, count), step);
         bits = bits_range(bit, same);
     } else if (step == -size) {
-        same = count_neighbours(blocks, hak_min(bit + 1, count), step);
-        bits = bits_range(bit + 1 - same, same);
+        same = count_neighbours(blocks, hak_min(bit, count - 1) + 1, step);
+        bits = bits_range((bit + 1 - same) % WORD_BITS, same);
     }
     uint64_t *word = &span->free_bits[index / WORD_BITS];
     if (hak_unlikely((*word & bits) != 0)) {
         same = 1; /* one of them is free already: which? */
-        bits = UINT64_C(1) << bit;
+        bits = UINT64_C(1) << (index % WORD_BITS);
         if ((*word & bits) != 0)
             return 0;
     }

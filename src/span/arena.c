@@ -2,12 +2,10 @@
  *
  *   window: |..... known ......|<- frontier: never reserved yet
  *   free    1 1 0 0 1 0 1 1 1 0
- *   dirty   1 0 0 0 1 0 0 0 0 0    of the free ones: not yet given back to the kernel
  *
  * A request takes the smallest run of free SuperSlabs that holds it (best fit,
  * lowest address first); if there is none, the frontier moves up by a range of
- * at least 32 MiB, less where address space is short. One SuperSlab is a dirty one, if
- * there is any: a heap that has shrunk and grows again faults nothing in.
+ * at least 32 MiB, less where address space is short.
  *
  * Lock: arena_lock protects everything here; commits and purges run unlocked,
  * on SuperSlabs that have been taken off the free set for the purpose. */
@@ -30,8 +28,7 @@ enum {
 struct os_lock arena_lock;
 
 static uint64_t free_set[MAX_SUPERS / WORD_BITS];
-static uint64_t dirty_set[MAX_SUPERS / WORD_BITS]; /* those in dirty_list */
-static size_t frontier;                            /* SuperSlabs below it have been tried */
+static size_t frontier; /* SuperSlabs below it have been tried */
 static size_t reserved_count;
 static size_t committed_count;
 static _Atomic size_t taken_count; /* read without the lock */
@@ -44,10 +41,10 @@ size_t arena_taken(void) { return atomic_load_explicit(&taken_count, memory_orde
 
 static size_t super_limit(void) { return window_slab_count / SUPER_SLABS; }
 
-/* The first index >= from that is in a set or not, as wanted, or the frontier. */
-static size_t next_with(const uint64_t *set, size_t from, bool wanted) {
+/* The first index >= from whose free bit is as wanted, or the frontier. */
+static size_t next_with(size_t from, bool wanted) {
     for (size_t word = from / WORD_BITS; word * WORD_BITS < frontier; word++) {
-        uint64_t bits = wanted ? set[word] : ~set[word];
+        uint64_t bits = wanted ? free_set[word] : ~free_set[word];
         if (word == from / WORD_BITS)
             bits &= ~bits_low(from % WORD_BITS);
         if (bits != 0)
@@ -56,15 +53,14 @@ static size_t next_with(const uint64_t *set, size_t from, bool wanted) {
     return frontier;
 }
 
-/* The smallest run of a set that holds count, aligned. */
-static size_t best_fit(const uint64_t *set, size_t count, size_t alignment) {
+/* The smallest run that holds count, aligned. */
+static size_t best_fit(size_t count, size_t alignment) {
     size_t first_address = window_first_slab / SUPER_SLABS;
     size_t best = NOT_FOUND;
     size_t best_length = SIZE_MAX;
     size_t end;
-    for (size_t start = next_with(set, 0, true); start < frontier;
-         start = next_with(set, end, true)) {
-        end = next_with(set, start, false);
+    for (size_t start = next_with(0, true); start < frontier; start = next_with(end, true)) {
+        end = next_with(start, false);
         size_t at = align_up(first_address + start, alignment) - first_address;
         if (at < end && end - at >= count && end - start < best_length) {
             best = at;
@@ -76,12 +72,12 @@ static size_t best_fit(const uint64_t *set, size_t count, size_t alignment) {
     return best;
 }
 
-static void set_all(uint64_t *set, size_t index, size_t count, bool is_in) {
+static void set_free(size_t index, size_t count, bool is_free) {
     for (size_t i = index; i < index + count; i++) {
-        if (is_in)
-            bitmap_set(set, i);
+        if (is_free)
+            bitmap_set(free_set, i);
         else
-            bitmap_clear(set, i);
+            bitmap_clear(free_set, i);
     }
 }
 
@@ -91,7 +87,7 @@ static enum os_reserved grow_at(size_t index, size_t count) {
         return OS_REFUSED;
     enum os_reserved outcome = window_reserve(index, count);
     if (outcome == OS_RESERVED) {
-        set_all(free_set, index, count, true);
+        set_free(index, count, true);
         frontier = index + count;
         reserved_count += count;
     }
@@ -155,20 +151,18 @@ static bool claim(size_t index, size_t count) {
         list_remove(&super->dirty_link);
         atomic_store_explicit(&super->home, SUPER_IN_RUN, memory_order_relaxed);
     }
-    set_all(free_set, index, count, false);
-    set_all(dirty_set, index, count, false);
+    set_free(index, count, false);
     count_taken(count);
     return true;
 }
 
 static void give_back(size_t index, size_t count) {
-    set_all(free_set, index, count, true);
+    set_free(index, count, true);
     count_taken(-count);
 }
 
 static void note_dirty(struct super *super) {
     list_push_back(&dirty_list, &super->dirty_link);
-    bitmap_set(dirty_set, window_super_index(super->start));
     atomic_store_explicit(&looks_dirty, true, memory_order_relaxed);
 }
 
@@ -243,7 +237,7 @@ static bool commit(size_t index, size_t count) {
 static size_t committed_fit(size_t count, size_t alignment) {
     size_t first_address = window_first_slab / SUPER_SLABS;
     size_t length = 0;
-    for (size_t i = next_with(free_set, 0, true); i < frontier; i++) {
+    for (size_t i = next_with(0, true); i < frontier; i++) {
         struct super *super = bitmap_get(free_set, i) ? window_super(i) : NULL;
         length = super != NULL && super->committed ? length + 1 : 0;
         size_t at = i + 1 - count;
@@ -265,12 +259,9 @@ struct super *arena_take(size_t count, size_t alignment) {
     os_lock_acquire(&arena_lock);
     size_t index = NOT_FOUND;
     if (count <= super_limit()) {
-        if (count == 1 && !list_is_empty(&dirty_list))
-            index = best_fit(dirty_set, count, alignment);
-        if (index == NOT_FOUND)
-            index = best_fit(free_set, count, alignment);
+        index = best_fit(count, alignment);
         if (index == NOT_FOUND && grow(count, alignment))
-            index = best_fit(free_set, count, alignment);
+            index = best_fit(count, alignment);
     }
     bool claimed = index != NOT_FOUND && claim(index, count);
     os_lock_release(&arena_lock);
@@ -284,8 +275,8 @@ struct super *arena_take(size_t count, size_t alignment) {
 
 bool arena_take_at(size_t index, size_t count) {
     os_lock_acquire(&arena_lock);
-    bool claimed = index + count <= frontier &&
-                   next_with(free_set, index, false) >= index + count && claim(index, count);
+    bool claimed = index + count <= frontier && next_with(index, false) >= index + count &&
+                   claim(index, count);
     os_lock_release(&arena_lock);
     if (!claimed)
         return false;
@@ -355,8 +346,7 @@ struct arena_stats arena_stats(void) {
     os_lock_acquire(&arena_lock);
     stats.reserved_bytes = reserved_count * SUPER_BYTES;
     stats.committed_bytes = committed_count * SUPER_BYTES;
-    for (size_t i = next_with(free_set, 0, true); i < frontier;
-         i = next_with(free_set, i + 1, true)) {
+    for (size_t i = next_with(0, true); i < frontier; i = next_with(i + 1, true)) {
         struct super *super = window_super(i);
         if (super != NULL && super->committed)
             stats.free_bytes += SUPER_BYTES;

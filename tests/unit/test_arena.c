@@ -164,24 +164,6 @@ static void scene_best_fit(void) {
     CHECK(take(3, 1) == runs[0]);
 }
 
-/* One SuperSlab is one that has been used, where there is any, though a run of untouched ones
- * would fit better; purged, it is like the others. */
-static void scene_used_first(void) {
-    open_window(GIB);
-    struct super *all = take(GROW_SUPERS - 1, 1); /* leaves one untouched */
-    size_t first = window_super_index(all->start);
-    give(window_super(first + 3), 1);
-    give(window_super(first + 4), 1);
-    CHECK(take(1, 1) == window_super(first + 3));
-    CHECK(take(1, 1) == window_super(first + 4));
-    give(window_super(first + 3), 1);
-    give(window_super(first + 4), 1);
-    struct purge purge = {.before_ms = UINT64_MAX, .most_bytes = SIZE_MAX};
-    arena_purge(&purge);
-    CHECK(take(1, 1) == window_super(first + GROW_SUPERS - 1));
-    CHECK(take(2, 1) == window_super(first + 3));
-}
-
 /* Neighbours given back one by one are a run again. */
 static void scene_joins(void) {
     open_window(GIB);
@@ -357,7 +339,6 @@ static void scene_purge(void) {
 static void test_arena(void **state) {
     (void)state;
     run_scene(scene_best_fit);
-    run_scene(scene_used_first);
     run_scene(scene_joins);
     run_scene(scene_alignment);
     run_scene(scene_skipped);
