@@ -57,8 +57,8 @@ void bins_age(struct thread *thread);
  * home one by one. */
 bool bin_open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsigned class);
 
-/* After it was full and its blocks went home: a foreign bin grows, or is closed where the
- * budget has become smaller. */
+/* After it was full and its blocks went home: a foreign bin grows where there is ample room,
+ * halves where not, and is closed where the thread is over its budget. */
 void bin_adapt_foreign(struct thread *thread, struct bin *bin, unsigned class);
 
 #endif
