@@ -1,4 +1,4 @@
-/* Fresh slabs are faulted in by the step, not page by page, while the heap grows.
+/* Fresh slabs are faulted in by the step, not page by page, while their class grows.
  *
  * A page fault costs half again as much as what it is for, a zeroed page. A class that
  * has used up its slabs and asks for one more will write to all of it, so some of its
@@ -13,9 +13,11 @@
  * A class of many slabs is beyond learning: it takes several at once, a sixteenth of what
  * it has, all their pages populated.
  *
- * Once the heap does not grow any more, a class needs more only when the number of its blocks
+ * Once a class does not grow any more, it needs more only when the number of its blocks
  * happens to be higher than ever, more seldom each time. That finds what was taken ahead;
- * behind it, a page is faulted in when it is written.
+ * behind it, a page is faulted in when it is written. A class grows whose last fresh slab is
+ * not many turns of all its blocks ago: counted in blocks and not in time, so that a slow
+ * machine and a fast one come to the same.
  *
  * Not for blocks of many pages: nobody knows how much of them will be written.
  *
@@ -29,10 +31,27 @@ enum {
     MOST_SHARE = 8,   /* of what the class has */
     AHEAD_SHARE = 16, /* of its slabs are taken at once, */
     AHEAD_SLABS = 8,  /* and no more than that */
+    GROWING_TURNS = 8,
+    GREW_AT_MASK = (1 << GREW_AT_BITS) - 1,
 };
 
 static size_t most_bytes(unsigned class) {
     return class_size(class) > LARGEST_BLOCK_BYTES ? 0 : options_profile()->populate_max_bytes;
+}
+
+/* How many slabs the blocks would fill that the class has handed out since the start. */
+static uint64_t slabs_taken(const struct pool *pool, unsigned class) {
+    return pool->taken * class_size(class) / SLAB_BYTES;
+}
+
+void populate_note_growth(struct pool *pool, unsigned class) {
+    pool->grew_at = slabs_taken(pool, class) & GREW_AT_MASK;
+}
+
+bool populate_is_growing(const struct pool *pool, unsigned class) {
+    uint64_t taken_since = (slabs_taken(pool, class) - pool->grew_at) & GREW_AT_MASK;
+    size_t slabs = atomic_load_explicit(&pool->slab_count, memory_order_relaxed);
+    return taken_since <= slabs * GROWING_TURNS;
 }
 
 unsigned populate_slabs(const struct pool *pool, unsigned class) {

@@ -52,20 +52,27 @@ static void mark_all_free(struct span *span) {
     span->first_word = 0;
 }
 
-/* Whether a class has handed out as many blocks as a slab holds. */
-static bool has_used_up_a_slab(unsigned shard, unsigned class) {
+/* Why a class asks for a slab. */
+struct need {
+    bool is_first;   /* it has not handed out as many blocks as a slab holds */
+    bool is_growing; /* it got its last fresh one not long ago (populate.c) */
+};
+
+static struct need need_of(unsigned shard, unsigned class) {
     struct pool *pool = pool_lock(shard, class);
-    bool has = pool->taken >= size_classes[class].capacity;
+    struct need need = {
+        .is_first = pool->taken < size_classes[class].capacity,
+        .is_growing = populate_is_growing(pool, class),
+    };
     os_lock_release(&pool->lock);
-    return has;
+    return need;
 }
 
 /* A span for a class. Its first slab may never hold more than a few blocks, so pages
  * that are resident already would be wasted on it; a class that has used one up wants
  * just those, in spans shorter than the best if need be. */
-static struct span *take_span(unsigned shard, unsigned class, bool *is_zero) {
+static struct span *take_span(unsigned shard, unsigned class, bool is_first, bool *is_zero) {
     const struct size_class *shape = &size_classes[class];
-    bool is_first = !has_used_up_a_slab(shard, class);
     struct span_request request = {
         .slabs = shape->slabs,
         .slabs_least = shape->slabs_least,
@@ -78,8 +85,8 @@ static struct span *take_span(unsigned shard, unsigned class, bool *is_zero) {
 
 /* Cuts a new span into blocks and gives it to the pool; returns its slabs, 0: out of memory.
  * *is_zero: they had no memory behind them yet. */
-static unsigned add_span(unsigned shard, unsigned class, bool *is_zero) {
-    struct span *span = take_span(shard, class, is_zero);
+static unsigned add_span(unsigned shard, unsigned class, struct need need, bool *is_zero) {
+    struct span *span = take_span(shard, class, need.is_first, is_zero);
     if (span == NULL)
         return 0;
     unsigned slabs = span->slabs;
@@ -89,7 +96,7 @@ static unsigned add_span(unsigned shard, unsigned class, bool *is_zero) {
     span->fill_rank = FILL_UNLISTED;
     list_init(&span->link);
     mark_all_free(span);
-    bool may_populate = *is_zero && span_is_growing(shard);
+    bool may_populate = *is_zero && need.is_growing;
     pages_begin(span, may_populate ? populate_fresh(&pools[shard][class], class, span) : 0);
     struct pool *pool = pool_lock(shard, class);
     atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
@@ -97,20 +104,23 @@ static unsigned add_span(unsigned shard, unsigned class, bool *is_zero) {
     pool_write_entries(span, slab_entry(shard, class));
     pool_count(&pool->slab_count, span->slabs);
     pool->free_blocks += span->capacity;
+    if (*is_zero)
+        populate_note_growth(pool, class);
     pool_settle(pool, span);
     os_lock_release(&pool->lock);
     return slabs;
 }
 
-/* A class has used up its slabs: another one, or more while the heap grows (populate.c). */
+/* A class has used up its slabs: another one, or more while it grows (populate.c). */
 static bool add_spans(unsigned shard, unsigned class, unsigned *fresh) {
+    struct need need = need_of(shard, class);
     bool is_zero = false;
-    unsigned added = add_span(shard, class, &is_zero);
+    unsigned added = add_span(shard, class, need, &is_zero);
     unsigned untouched = is_zero ? added : 0;
-    bool looks_ahead = is_zero && span_is_growing(shard);
+    bool looks_ahead = is_zero && need.is_growing;
     unsigned ahead = looks_ahead ? populate_slabs(&pools[shard][class], class) : 0;
     while (untouched < ahead) {
-        unsigned more = add_span(shard, class, &is_zero);
+        unsigned more = add_span(shard, class, need, &is_zero);
         if (more == 0 || !is_zero)
             break;
         untouched += more;

@@ -11,6 +11,7 @@
 enum {
     FILL_RANKS = 4,      /* lists of a pool: quarters of free blocks, fullest first */
     FILL_UNLISTED = 255, /* full, or between two pools */
+    GREW_AT_BITS = 24,   /* come round after 1 TiB: then a class may seem to grow for once */
 };
 
 /* The slabs of one class in one shard. */
@@ -26,8 +27,10 @@ struct pool {
     uint8_t turn;                    /* the last in which pages.c came by, */
     uint16_t turn_taken;             /* and taken then; the low bits of both */
     uint64_t taken, given;           /* blocks since the start */
-    uint64_t free_blocks;            /* bits set in its slabs' bitmaps */
+    uint64_t free_blocks : 40;       /* bits set in its slabs' bitmaps */
+    uint64_t grew_at : GREW_AT_BITS; /* populate.c: slabs full of blocks taken by then */
 };
+_Static_assert(sizeof(struct pool) == 128, "two lines");
 /* pools[shard][class]: as many rows as there are shards, had at the start. */
 hak_global struct pool (*pools)[CLASS_COUNT];
 
@@ -85,7 +88,12 @@ hak_global struct os_lock slab_pages_lock;
  * from its start. */
 size_t populate_fresh(struct pool *pool, unsigned class, const struct span *span);
 
-/* How many slabs a class of a growing heap had better take at once, having used up its own. */
+/* A class has got a fresh slab; and whether, when it asks for the next, that is not long ago.
+ * The pool's lock is held. */
+void populate_note_growth(struct pool *pool, unsigned class);
+bool populate_is_growing(const struct pool *pool, unsigned class);
+
+/* How many slabs a growing class had better take at once, having used up its own. */
 unsigned populate_slabs(const struct pool *pool, unsigned class);
 
 /* The pool gives a span back: was it worth it? The pool's lock is held. */

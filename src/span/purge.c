@@ -194,13 +194,7 @@ static bool note_growth(struct span_shard *shard, size_t bytes, uint64_t now_ms)
     shard->grown_bytes += bytes;
     size_t grown = hak_max(shard->grown_bytes, shard->grown_earlier);
     size_t share = arena_taken() * SUPER_BYTES / STEADY_SHARE;
-    bool grows = grown > hak_max(share, (size_t)STEADY_SLABS * SLAB_BYTES);
-    atomic_store_explicit(&shard->is_growing, grows, memory_order_relaxed);
-    return grows;
-}
-
-bool span_is_growing(unsigned shard) {
-    return atomic_load_explicit(&span_shards[shard].is_growing, memory_order_relaxed);
+    return grown > hak_max(share, (size_t)STEADY_SLABS * SLAB_BYTES);
 }
 
 /* What the shard may trade now, having just grown by some bytes. */

@@ -23,7 +23,6 @@ struct span_shard {
     uint64_t allowance_ms;
     uint64_t growth_window;            /* which stretch of GROWTH_MS it is (purge.c) */
     size_t grown_bytes, grown_earlier; /* by untouched pages: in it, and in the one before */
-    _Atomic bool is_growing;           /* read without the lock as a hint */
 };
 hak_global struct span_shard span_shards[MAX_SHARDS];
 

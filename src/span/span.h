@@ -64,9 +64,6 @@ bool span_decay(unsigned shard, uint64_t now_ms);
 /* The same of all shards; keeps_some: but for what the profile keeps for ever. */
 bool span_decay_all(uint64_t now_ms, bool keeps_some);
 
-/* Whether the shard has lately taken more untouched pages than a heap in steady state does. */
-bool span_is_growing(unsigned shard);
-
 /* A heap that grows gives back dirty memory for the fresh it takes: free slabs when a span
  * is taken; for more, the caller asks how many bytes may go besides, and tells how many went. */
 size_t span_may_trade(unsigned shard);
