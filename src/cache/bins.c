@@ -243,20 +243,27 @@ void bins_note_shrinking(struct thread *thread) {
     }
 }
 
-/* A bin that has not missed for a while may hold blocks of many slabs, and keep
- * them all from becoming empty: they go home. If it is in use after all, that
- * costs one refill. */
+/* Whether a bin has not missed since the last look, and held as many blocks then and at the
+ * look before as now: one just large enough never misses, but its level moves. */
+static bool is_idle(const struct bin *bin, struct bin_info *info) {
+    uint8_t level = (uint8_t)(bin_top(bin) - info->base);
+    bool is_still = level == info->level && !info->was_used;
+    bool was_still = info->was_still;
+    info->was_used = false;
+    info->was_still = is_still;
+    info->level = level;
+    return is_still && was_still;
+}
+
+/* An idle bin may hold blocks of many slabs, and keep them all from becoming empty: they go
+ * home. If it is in use after all, that costs one refill. */
 void bins_age(struct thread *thread) {
     for (unsigned class = 1; class < CLASS_COUNT; ++class) {
         struct bin_info *info = &thread->infos[class];
-        if (info->base == NULL)
+        if (info->base == NULL || !is_idle(&thread->own->bins[class], info))
             continue;
-        if (!info->was_used) {
-            bin_flush_own(thread, class);
-            shrink(thread, class, info->capacity / 2);
-        } else {
-            info->was_used = false;
-        }
+        bin_flush_own(thread, class);
+        shrink(thread, class, info->capacity / 2);
     }
     bins_flush_foreign(thread);
 }

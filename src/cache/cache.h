@@ -63,8 +63,10 @@ struct bin_info {
     uint8_t kind;         /* of its slot array, which may be larger */
     bool was_used;        /* missed since the last sweep for room or look by time, */
     bool was_used_lately; /* since the last step of growth */
+    bool was_still : 1;   /* at the last look by time it held as many as at the one before */
+    bool was_refused : 1; /* while not open: there was no room for it */
+    uint8_t level;        /* how many it held at the last look; low bits */
     uint8_t early_misses; /* while not open: blocks taken without a bin */
-    bool was_refused;     /* while not open: there was no room for it */
 };
 
 struct thread {

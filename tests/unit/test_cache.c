@@ -243,6 +243,32 @@ static void test_idle_bins_shrink(void **state) {
     thread_end(thread);
 }
 
+/* What lies in a bin at rest goes home. One that is large enough never misses: that it is in use
+ * shows in how many blocks it holds. */
+static void test_bins_at_rest_go_home(void **state) {
+    (void)state;
+    enum { LOOKS = 8, FEW = 3 };
+    struct thread *thread = busy_thread();
+    unsigned resting = class_of(64), moving = class_of(96);
+    for (unsigned i = 0; i < 2 * FEW; i++)
+        blocks[i] = thread_malloc(thread, i < FEW ? resting : moving);
+    for (unsigned i = 0; i < 2 * FEW; i++)
+        thread_free(thread, blocks[i]);
+    unsigned capacity = capacity_of(thread, resting);
+    for (unsigned look = 0; look < LOOKS; look++) {
+        if (look % 2 == 0)
+            blocks[0] = thread_malloc(thread, moving);
+        else
+            thread_free(thread, blocks[0]);
+        bins_age(thread);
+        assert_true(own_count(thread, moving) != 0);
+    }
+    assert_int_equal(own_count(thread, resting), 0);
+    assert_true(capacity_of(thread, resting) < capacity);
+    assert_true(capacity_of(thread, moving) >= capacity_of(thread, resting));
+    thread_end(thread);
+}
+
 /* Who gives back what it took long ago has no use for it: its bins go home when the heap
  * shrinks. One that has taken as much again of late keeps them. */
 static void test_who_only_gives_lets_go(void **state) {
@@ -581,6 +607,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_last_in_first_out),
         cmocka_unit_test(test_flush_keeps_the_newest),
         cmocka_unit_test(test_idle_bins_shrink),
+        cmocka_unit_test(test_bins_at_rest_go_home),
         cmocka_unit_test(test_who_only_gives_lets_go),
         cmocka_unit_test(test_budget_is_what_others_leave),
         cmocka_unit_test(test_sleepers_stay_within_the_total),
