@@ -16,32 +16,40 @@ static unsigned class_of_block(const void *block) {
 /* Below this, clearing costs less than finding a block that is zero already. */
 enum { WORTH_ZERO_PAGES_BYTES = 8192 };
 
-void *front_zeroed(size_t size) {
+static hak_noinline void *zeroed_pages(size_t size) {
     if (!front_start())
         return NULL;
-    bool is_zero = false;
+    bool is_zero;
     struct request request = {
         .bin = front_bin_of(size), .wants_zero = true, .size = size, .alignment = 1};
-    void *block = size < WORTH_ZERO_PAGES_BYTES ? front_malloc(size, front_malloc_slow)
-                                                : front_serve(request, &is_zero);
-    if (block != NULL && !is_zero)
-        memset(block, 0, size);
-    return block;
+    void *block = front_serve(request, &is_zero);
+    return block == NULL || is_zero ? block : memset(block, 0, size);
 }
 
-void *front_aligned(size_t alignment, size_t size) {
-    if (alignment <= CLASS_STEP)
-        return front_malloc(size, front_malloc_slow);
-    if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX)
-        return NULL;
-    if (alignment <= SLAB_BYTES && class_aligned_size(size, alignment) <= CLASS_SIZE_MAX)
-        return front_malloc(class_aligned_size(size, alignment), front_malloc_slow);
-    if (!front_start())
+void *front_zeroed(size_t size) {
+    if (size >= WORTH_ZERO_PAGES_BYTES)
+        return zeroed_pages(size);
+    void *block = front_malloc(size, front_malloc_slow);
+    return block == NULL ? NULL : memset(block, 0, size);
+}
+
+/* By itself, so that small blocks need no stack. */
+static hak_cold void *aligned_large(size_t alignment, size_t size) {
+    if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX || !front_start())
         return NULL;
     bool is_zero;
     struct request request = {
         .bin = BIN_LARGE, .size = hak_max(size, (size_t)1), .alignment = alignment};
     return front_serve(request, &is_zero);
+}
+
+void *front_aligned(size_t alignment, size_t size) {
+    if (alignment <= CLASS_STEP)
+        return front_malloc(size, front_malloc_slow);
+    if (alignment <= SLAB_BYTES && size <= CLASS_SIZE_MAX &&
+        class_aligned_size(size, alignment) <= CLASS_SIZE_MAX)
+        return front_malloc(class_aligned_size(size, alignment), front_malloc_slow);
+    return aligned_large(alignment, size);
 }
 
 size_t front_usable_bytes(const void *block) {
