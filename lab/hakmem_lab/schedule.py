@@ -15,16 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import MofNCompleteColumn, TimeRemainingColumn
 
 from hakmem_lab.errors import NotMappedError, RunError
+from hakmem_lab.progress import Bar
 
 Key = tuple[str, str]  # benchmark, allocator
 Metrics = Mapping[str, float]
@@ -100,7 +94,7 @@ def interleave(
     benchmarks = list(dict.fromkeys(task.benchmark for task in tasks))
     plan = orders(benchmarks, tasks, warmup + runs, seed)
     samples = Samples()
-    with _progress(console) as progress:
+    with Bar(console, MofNCompleteColumn(), TimeRemainingColumn()) as progress:
         bar = progress.add_task("", total=len(tasks) * len(plan))
         try:
             for number, order in enumerate(plan):
@@ -132,15 +126,3 @@ def _run_one(task: Task, samples: Samples, number: int, warmup: int) -> None:
         return
     if number >= warmup:
         samples.add(task.key, metrics)
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )

@@ -16,13 +16,14 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import TextColumn, TimeElapsedColumn
 
 from hakmem_lab.ab import layout
 from hakmem_lab.ab.verdict import PROGRAMS, Look, Plan, Verdict, look
 from hakmem_lab.ab.workload import Workload, on_processor
 from hakmem_lab.errors import RunError
 from hakmem_lab.measure import Allocator
+from hakmem_lab.progress import Bar
 from hakmem_lab.suites import Checksums
 
 Decide = Callable[[Look], bool]
@@ -98,7 +99,8 @@ def run(
     records = [Record(workload) for workload in workloads]
     checksums = Checksums()
     end = time.monotonic() + limits.seconds
-    with _progress(console) as progress:
+    of_most = TextColumn("of at most {task.total:.0f} s")
+    with Bar(console, TimeElapsedColumn(), of_most) as progress:
         bar = progress.add_task("warm-up", total=limits.seconds)
         try:
             for record in records:
@@ -177,16 +179,4 @@ def _describe(record: Record) -> str:
     return (
         f"{name}: round {len(record.rounds)}, B/A {effect.value:.4f} "
         f"({effect.low:.4f}–{effect.high:.4f})"
-    )
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        TimeElapsedColumn(),
-        TextColumn("of at most {task.total:.0f} s"),
-        console=console,
-        transient=True,
     )

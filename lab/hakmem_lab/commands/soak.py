@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import TextColumn, TimeElapsedColumn
 
 from hakmem_lab import report, tables
 from hakmem_lab.commands.common import (
@@ -27,6 +27,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.metrics import number
 from hakmem_lab.options import allocator_options
 from hakmem_lab.peers import registry
+from hakmem_lab.progress import Bar
 from hakmem_lab.soak import picture, result
 from hakmem_lab.soak.driver import Epoch, Work
 from hakmem_lab.soak.session import Observer, Phase, Plan, Session, epoch_seconds_for, warmup_for
@@ -104,15 +105,11 @@ class _Bar(Observer):
     """A bar by time, with the last epoch's figures of each allocator in turn."""
 
     def __init__(self, console: Console) -> None:
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
+        self._progress = Bar(
+            console,
             TextColumn("{task.percentage:>3.0f} %"),
             TimeElapsedColumn(),
             TextColumn("{task.fields[figures]}"),
-            console=console,
-            transient=True,
         )
         self._task = self._progress.add_task("starting", total=1.0, figures="")
 
