@@ -47,7 +47,25 @@ function(hakmem_sanitize target)
   endif()
 endfunction()
 
+# hakmem_coverage(target) links with what counts, hakmem_counted(target) compiles so, too.
+# Counters lie in a mapped file, for many tests end by a signal: one (%m) for all processes of a
+# program. The library's own objects alone have them.
+set(counted -fprofile-instr-generate=${PROJECT_BINARY_DIR}/raw/%m%c.profraw)
+function(hakmem_coverage target)
+  if(HAKMEM_COVERAGE)
+    target_link_options(${target} PUBLIC ${counted})
+  endif()
+endfunction()
+
+function(hakmem_counted target)
+  if(HAKMEM_COVERAGE)
+    target_compile_options(${target} PRIVATE ${counted} -fcoverage-mapping
+                                             -fprofile-update=atomic "SHELL:-mllvm -runtime-counter-relocation")
+  endif()
+endfunction()
+
 function(hakmem_allocator_flags target)
+  hakmem_counted(${target})
   target_compile_options(
     ${target}
     PRIVATE
@@ -62,5 +80,6 @@ function(hakmem_allocator_flags target)
       $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
       # endbr64 in front of malloc and free costs more than it protects in a leaf of this size.
       $<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},x86_64>:-fcf-protection=none>)
-  target_compile_definitions(${target} PUBLIC HAK_DEBUG=$<BOOL:${HAKMEM_DEBUG}>)
+  target_compile_definitions(${target} PUBLIC HAK_DEBUG=$<BOOL:${HAKMEM_DEBUG}>
+                                              HAK_HAS_UNWINDER=$<BOOL:${HAKMEM_HAS_UNWINDER}>)
 endfunction()

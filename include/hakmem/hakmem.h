@@ -170,6 +170,23 @@ HAK_EXPORT size_t hak_purge(void) HAK_NOEXCEPT;
  * go on. Takes a lock for a moment, and some tens of nanoseconds. */
 HAK_EXPORT int hak_is_sparse(const void *ptr) HAK_NOEXCEPT;
 
+/* Looks at all of HAKMEM's bookkeeping and returns 0 when it is whole. At the first thing that
+ * contradicts another, reports it on standard error, naming address, slab and size class
+ *
+ *     hakmem: corrupted heap: slab 0x3a5c9f400000 of size class 64: 12 free blocks noted, ...
+ *
+ * and raises SIGABRT, no lock held: it never returns anything but 0. It says nothing of the
+ * contents of blocks. For tests and for programs that suspect corruption, between two steps
+ * of which one may be to blame.
+ *
+ * May be called from any thread at any time, also while others allocate and free, but not from
+ * a signal handler; whatever they do is no contradiction. Caches of other threads are left out,
+ * and some sums, which only a process with a single thread can be sure of
+ * (docs/reference/checking.md). Takes time in proportion to the heap, about a millisecond for each
+ * GiB in small blocks. Other threads wait at most while one shard is looked at; purging waits until
+ * it is over. Changes nothing; errno is kept. */
+HAK_EXPORT int hak_check_heap(void) HAK_NOEXCEPT;
+
 /* The value in force of an option of HAKMEM_OPTIONS as text, into buffer of
  * capacity bytes, always terminated. Returns the length of the whole text,
  * which is cut when it does not fit; -1 with EINVAL for an unknown name. */

@@ -15,7 +15,8 @@ struct figures figures_gather(void) {
     struct figures f = {.spans = span_stats(),
                         .arena = arena_stats(),
                         .huge = huge_stats(),
-                        .limits = limits_stats()};
+                        .limits = limits_stats(),
+                        .guard = guard_stats()};
     f.blocks_taken = f.spans.large_taken + f.huge.taken;
     f.blocks_given = f.spans.large_given + f.huge.given;
     f.live_bytes = f.spans.large_bytes + f.huge.bytes;

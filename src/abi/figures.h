@@ -3,6 +3,7 @@
 #define HAK_ABI_FIGURES_H
 
 #include "front/front.h"
+#include "modes/guard.h"
 #include "span/arena.h"
 #include "span/large.h"
 #include "span/limits.h"
@@ -18,6 +19,7 @@ struct figures {
     struct arena_stats arena;
     struct huge_stats huge;
     struct limits_stats limits;
+    struct guard_stats guard;
     uint64_t blocks_taken, blocks_given; /* all kinds, since the start */
     struct lock_figures locks[RANK_COUNT];
     uint64_t slow_calls; /* calls that left the fast path */

@@ -34,19 +34,12 @@ void *hak_reallocarray(void *block, size_t count, size_t size) {
 size_t hak_malloc_usable_size(void *block) { return abi_usable_size(block); }
 void hak_cfree(void *block) { abi_free(block); }
 
-void hak_free_sized(void *block, size_t size) {
-    (void)size;
-    abi_free(block);
-}
+void hak_free_sized(void *block, size_t size) { abi_free_sized(block, size, 1); }
 void hak_free_aligned_sized(void *block, size_t alignment, size_t size) {
-    (void)alignment;
-    (void)size;
-    abi_free(block);
+    abi_free_sized(block, size, alignment);
 }
 void hak_sdallocx(void *block, size_t size, int flags) {
-    (void)size;
-    (void)flags;
-    abi_free(block);
+    abi_free_sized(block, size, abi_flags_alignment(flags));
 }
 size_t hak_nallocx(size_t size, int flags) { return abi_nallocx(size, flags); }
 
@@ -57,6 +50,12 @@ int hak_malloc_trim(size_t pad) {
 size_t hak_purge(void) { return front_purge(); }
 void hak_thread_idle(void) { front_thread_idle(); }
 int hak_is_sparse(const void *block) { return front_is_sparse(block); }
+int hak_check_heap(void) {
+    int saved_errno = errno;
+    front_check_heap();
+    errno = saved_errno;
+    return 0;
+}
 
 int hak_mallopt(int param, int value) {
     (void)param;

@@ -73,17 +73,18 @@ void *abi_valloc(size_t size) {
     return or_enomem(front_aligned(os_page_size(), size));
 }
 
-void *abi_pvalloc(size_t size) {
+size_t abi_whole_pages(size_t size) {
     if (hak_unlikely(!front_start() || size > PTRDIFF_MAX))
-        return or_enomem(NULL);
-    size_t page = os_page_size();
-    return or_enomem(front_aligned(page, align_up(hak_max(size, (size_t)1), page)));
+        return SIZE_MAX;
+    return align_up(hak_max(size, (size_t)1), os_page_size());
 }
+
+void *abi_pvalloc(size_t size) { return abi_valloc(abi_whole_pages(size)); }
 
 size_t abi_usable_size(void *block) { return block == NULL ? 0 : front_usable_bytes(block); }
 
 size_t abi_nallocx(size_t size, int flags) {
-    return front_good_size(size, (size_t)1 << ((unsigned)flags & 63));
+    return front_good_size(size, abi_flags_alignment(flags));
 }
 
 /* Started when the library is loaded, unless a call came even earlier: while the

@@ -15,9 +15,9 @@ void *abi_new_aligned_nothrow(size_t size, size_t alignment);
 #define HAK_NEW(name, mangled, parameters, expression)                                             \
     HAK_EXPORT void *name parameters __asm__(mangled);                                             \
     void *name parameters { return expression; }
-#define HAK_DELETE(name, mangled, parameters)                                                      \
+#define HAK_DELETE(name, mangled, parameters, call)                                                \
     HAK_EXPORT void name parameters __asm__(mangled);                                              \
-    void name parameters { abi_free(block); }
+    void name parameters { call; }
 
 #define UNUSED __attribute__((unused))
 
@@ -38,22 +38,29 @@ HAK_NEW(new_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t",
         (size_t size, size_t alignment, UNUSED const void *tag),
         abi_new_aligned_nothrow(size, alignment))
 
-HAK_DELETE(delete_one, "_ZdlPv", (void *block))
-HAK_DELETE(delete_array, "_ZdaPv", (void *block))
-HAK_DELETE(delete_one_sized, "_ZdlPvm", (void *block, UNUSED size_t size))
-HAK_DELETE(delete_array_sized, "_ZdaPvm", (void *block, UNUSED size_t size))
-HAK_DELETE(delete_one_nothrow, "_ZdlPvRKSt9nothrow_t", (void *block, UNUSED const void *tag))
-HAK_DELETE(delete_array_nothrow, "_ZdaPvRKSt9nothrow_t", (void *block, UNUSED const void *tag))
-HAK_DELETE(delete_one_aligned, "_ZdlPvSt11align_val_t", (void *block, UNUSED size_t alignment))
-HAK_DELETE(delete_array_aligned, "_ZdaPvSt11align_val_t", (void *block, UNUSED size_t alignment))
+HAK_DELETE(delete_one, "_ZdlPv", (void *block), abi_free(block))
+HAK_DELETE(delete_array, "_ZdaPv", (void *block), abi_free(block))
+HAK_DELETE(delete_one_sized, "_ZdlPvm", (void *block, size_t size), abi_free_sized(block, size, 1))
+HAK_DELETE(delete_array_sized, "_ZdaPvm", (void *block, size_t size),
+           abi_free_sized(block, size, 1))
+HAK_DELETE(delete_one_nothrow, "_ZdlPvRKSt9nothrow_t", (void *block, UNUSED const void *tag),
+           abi_free(block))
+HAK_DELETE(delete_array_nothrow, "_ZdaPvRKSt9nothrow_t", (void *block, UNUSED const void *tag),
+           abi_free(block))
+HAK_DELETE(delete_one_aligned, "_ZdlPvSt11align_val_t", (void *block, size_t alignment),
+           abi_free_sized(block, FRONT_ANY_SIZE, alignment))
+HAK_DELETE(delete_array_aligned, "_ZdaPvSt11align_val_t", (void *block, size_t alignment),
+           abi_free_sized(block, FRONT_ANY_SIZE, alignment))
 HAK_DELETE(delete_one_sized_aligned, "_ZdlPvmSt11align_val_t",
-           (void *block, UNUSED size_t size, UNUSED size_t alignment))
+           (void *block, size_t size, size_t alignment), abi_free_sized(block, size, alignment))
 HAK_DELETE(delete_array_sized_aligned, "_ZdaPvmSt11align_val_t",
-           (void *block, UNUSED size_t size, UNUSED size_t alignment))
+           (void *block, size_t size, size_t alignment), abi_free_sized(block, size, alignment))
 HAK_DELETE(delete_one_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t",
-           (void *block, UNUSED size_t alignment, UNUSED const void *tag))
+           (void *block, size_t alignment, UNUSED const void *tag),
+           abi_free_sized(block, FRONT_ANY_SIZE, alignment))
 HAK_DELETE(delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t",
-           (void *block, UNUSED size_t alignment, UNUSED const void *tag))
+           (void *block, size_t alignment, UNUSED const void *tag),
+           abi_free_sized(block, FRONT_ANY_SIZE, alignment))
 
 /* operator new without memory in a program that could not catch an exception. */
 _Noreturn void abi_out_of_memory(size_t size);

@@ -8,6 +8,7 @@
 #include "abi/interface.h"
 #include "hakmem/hakmem.h"
 #include "modes/exact.h"
+#include "modes/leaks.h"
 #include "os/metadata.h"
 #include "os/options.h"
 #include "os/system.h"
@@ -19,7 +20,7 @@ enum { OUTPUT_BYTES = 1024 };
 static const char *const call_names[OS_CALL_KINDS] = {
     [OS_CALL_RESERVE] = "reserve", [OS_CALL_COMMIT] = "commit",     [OS_CALL_MAP] = "map",
     [OS_CALL_UNMAP] = "unmap",     [OS_CALL_REMAP] = "remap",       [OS_CALL_PURGE] = "purge",
-    [OS_CALL_ADVISE] = "advise",   [OS_CALL_POPULATE] = "populate",
+    [OS_CALL_ADVISE] = "advise",   [OS_CALL_POPULATE] = "populate", [OS_CALL_GUARD] = "guard",
 };
 
 static void json_calls(struct format_buffer *out) {
@@ -32,10 +33,10 @@ static void json_calls(struct format_buffer *out) {
 
 /* By rank; named for what they protect (docs/reference/statistics.md). */
 static const char *const lock_names[RANK_COUNT] = {
-    [RANK_PURGE] = "purge",         [RANK_START] = "start",       [RANK_REGISTRY] = "registry",
-    [RANK_CALLBACKS] = "callbacks", [RANK_PAGES] = "pages",       [RANK_OPENING] = "opening",
-    [RANK_CLASS] = "classes",       [RANK_SPANS] = "spans",       [RANK_ARENA] = "arena",
-    [RANK_HUGE] = "huge",           [RANK_METADATA] = "metadata",
+    [RANK_PURGE] = "purge",     [RANK_START] = "start",         [RANK_REGISTRY] = "registry",
+    [RANK_GUARD] = "guard",     [RANK_CALLBACKS] = "callbacks", [RANK_PAGES] = "pages",
+    [RANK_OPENING] = "opening", [RANK_CLASS] = "classes",       [RANK_SPANS] = "spans",
+    [RANK_ARENA] = "arena",     [RANK_HUGE] = "huge",           [RANK_METADATA] = "metadata",
 };
 
 static void json_locks(struct format_buffer *out, const struct figures *f) {
@@ -108,11 +109,12 @@ static void write_json(struct format_buffer *out, const struct figures *f,
         format_add(out, ", \"mallocs\": %lu, \"frees\": %lu, \"asked_bytes\": %lu",
                    (unsigned long)exact->takes[BIN_LARGE], (unsigned long)exact->gives[BIN_LARGE],
                    (unsigned long)exact->asked_bytes[BIN_LARGE]);
-    format_add(out,
-               "},\n  \"huge\": {\"count\": %zu, \"bytes\": %zu, \"taken\": %lu, "
-               "\"given\": %lu}\n}\n",
-               f->huge.count, f->huge.bytes, (unsigned long)f->huge.taken,
-               (unsigned long)f->huge.given);
+    format_add(
+        out,
+        "},\n  \"huge\": {\"count\": %zu, \"bytes\": %zu, \"taken\": %lu, "
+        "\"given\": %lu},\n  \"guarded\": {\"taken\": %lu, \"live\": %zu, \"freed\": %zu}\n}\n",
+        f->huge.count, f->huge.bytes, (unsigned long)f->huge.taken, (unsigned long)f->huge.given,
+        (unsigned long)f->guard.taken, f->guard.live, f->guard.freed);
 }
 
 /* --- text ----------------------------------------------------------------------- */
@@ -183,6 +185,8 @@ static void write_text(struct format_buffer *out, const struct figures *f,
                (unsigned long)f->spans.large_given, f->spans.large_bytes / KIB);
     format_add(out, "        huge %11lu %11lu %10zu\n", (unsigned long)f->huge.taken,
                (unsigned long)f->huge.given, f->huge.bytes / KIB);
+    format_add(out, "  guarded blocks: %lu taken, %zu live, %zu freed\n",
+               (unsigned long)f->guard.taken, f->guard.live, f->guard.freed);
 }
 
 int abi_stats_write(int descriptor, bool json) {
@@ -204,13 +208,14 @@ int abi_stats_write(int descriptor, bool json) {
     return os_output_end(&out);
 }
 
-/* Where statistics at exit go: programs may have closed standard error by then,
- * so a descriptor of it is kept from the start. */
-static int exit_descriptor = OS_STANDARD_ERROR;
+/* Where it goes what is said at exit: programs may have closed standard error by then, so a
+ * descriptor of it is kept from the start. */
+static struct os_kept_file exit_file = {.first = -1, .second = -1};
 
 void abi_stats_at_load(void) {
-    if (hak_options.stats != STATS_OFF && hak_options.stats_file[0] == '\0')
-        exit_descriptor = os_file_keep(OS_STANDARD_ERROR);
+    bool prints_stats = hak_options.stats != STATS_OFF && hak_options.stats_file[0] == '\0';
+    if (prints_stats || hak_options.leaks != 0 || hak_options.verbose >= 2)
+        exit_file = os_file_keep(OS_STANDARD_ERROR);
 }
 
 static int open_exit_file(void) {
@@ -226,14 +231,21 @@ static int open_exit_file(void) {
 void abi_stats_at_exit(void) {
     if (!front_start())
         return;
+    int standard_error = os_file_kept(&exit_file);
+    if (standard_error >= 0)
+        hak_print_to(standard_error);
+    if (hak_options.leaks != 0 && standard_error >= 0)
+        leaks_report();
     if (hak_options.stats != STATS_OFF) {
         bool json = hak_options.stats == STATS_EXIT_JSON || hak_options.stats == STATS_EXACT_JSON;
-        int descriptor = hak_options.stats_file[0] != '\0' ? open_exit_file() : exit_descriptor;
-        abi_stats_write(descriptor, json);
-        if (descriptor != OS_STANDARD_ERROR)
+        bool has_file = hak_options.stats_file[0] != '\0';
+        int descriptor = has_file ? open_exit_file() : standard_error;
+        if (descriptor >= 0)
+            abi_stats_write(descriptor, json);
+        if (has_file && descriptor != OS_STANDARD_ERROR)
             os_file_close(descriptor);
     }
-    if (hak_options.verbose >= 2) {
+    if (hak_options.verbose >= 2 && standard_error >= 0) {
         struct figures f = figures_gather();
         hak_warn("pid %u ends: %lu blocks taken, %lu given, %zu KiB live, %zu KiB mapped",
                  os_process_id(), (unsigned long)f.blocks_taken, (unsigned long)f.blocks_given,

@@ -34,7 +34,7 @@
 #define GIB ((size_t)1 << 30)
 #define TIB ((size_t)1 << 40)
 
-/* ThreadSanitizer lets programs have only some ranges of addresses. */
+/* Whether this library is itself compiled for ThreadSanitizer. */
 #if defined(__SANITIZE_THREAD__)
 #define HAK_TSAN 1
 #elif defined(__has_feature)

@@ -40,6 +40,27 @@ hak_inline void list_remove(struct list *link) {
     list_init(link);
 }
 
+/* For checks of a list that may be broken: the next link if it leads back, else NULL. */
+hak_inline struct list *list_next_sound(const struct list *link) {
+    struct list *next = link->next;
+    bool is_link = next != NULL && is_aligned((uintptr_t)next, _Alignof(struct list));
+    return is_link && next->previous == link ? next : NULL;
+}
+
+/* Counts the members of a list; false if it is broken, or has more than so many. */
+hak_inline bool list_count_sound(const struct list *head, size_t most, size_t *count) {
+    *count = 0;
+    for (const struct list *at = head;;) {
+        at = list_next_sound(at);
+        if (at == NULL)
+            return false;
+        if (at == head)
+            return true;
+        if (++*count > most)
+            return false;
+    }
+}
+
 #define list_for_each(link, head)                                                                  \
     for (struct list *link = (head)->next; link != (head); link = link->next)
 

@@ -1,6 +1,6 @@
 /* How HAKMEM ends a process that broke the heap's contract: one line, one
- * write, then abort. Nothing here allocates or takes a lock, for the heap may
- * be broken and its locks held.
+ * write, then abort; a report that knows more adds lines of its own between. Nothing
+ * here allocates or takes a lock, for the heap may be broken and its locks held.
  *
  * This is the one place outside src/os that calls into the system: write and
  * abort, because every layer must be able to give up. */
@@ -26,13 +26,20 @@ static const char *const kind_names[] = {
     [HAK_CORRUPTED_HEAP] = "corrupted heap",
 };
 
+static int descriptor = STDERR_FILENO;
+static void (*print_more)(void);
+
+void hak_print_to(int file) { descriptor = file; }
+
+void hak_panic_with(void (*function)(void)) { print_more = function; }
+
 static void print_line(struct format_buffer *line) {
     format_text(line, "\n");
     int saved_errno = errno;
     const char *at = line->text;
     size_t left = line->length;
     while (left != 0) {
-        ssize_t written = write(STDERR_FILENO, at, left);
+        ssize_t written = write(descriptor, at, left);
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
@@ -43,17 +50,34 @@ static void print_line(struct format_buffer *line) {
     errno = saved_errno;
 }
 
-void hak_panic(enum hak_report_kind kind, const char *format, ...) {
+static void print_report(enum hak_report_kind kind, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+static void print_report(enum hak_report_kind kind, const char *format, va_list arguments) {
     char text[REPORT_CAPACITY];
     struct format_buffer line = format_begin(text, sizeof text);
     format_add(&line, "hakmem: %s: ", kind_names[kind]);
+    format_add_v(&line, format, arguments);
+    print_line(&line);
+}
+
+void hak_panic(enum hak_report_kind kind, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    format_add_v(&line, format, arguments);
+    print_report(kind, format, arguments);
     va_end(arguments);
-    print_line(&line);
+    if (print_more != NULL)
+        print_more();
     abort();
 }
+
+void hak_report(enum hak_report_kind kind, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    print_report(kind, format, arguments);
+    va_end(arguments);
+}
+
+void hak_abort(void) { abort(); }
 
 void hak_warn(const char *format, ...) {
     char text[REPORT_CAPACITY];

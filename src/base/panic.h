@@ -21,6 +21,19 @@ enum hak_report_kind {
 _Noreturn void hak_panic(enum hak_report_kind kind, const char *format, ...)
     __attribute__((cold, format(printf, 2, 3)));
 
+/* From now on more is printed between that line and the end, by this function. Once, at the
+ * start. */
+void hak_panic_with(void (*print_more)(void));
+
+/* The same in steps, for reports of several lines: the first one, then hak_warn for each more,
+ * then the end. */
+void hak_report(enum hak_report_kind kind, const char *format, ...)
+    __attribute__((cold, format(printf, 2, 3)));
+_Noreturn void hak_abort(void) __attribute__((cold));
+
+/* From now on all that is printed goes to another file descriptor than standard error's. */
+void hak_print_to(int descriptor);
+
 /* Prints "hakmem: " and the formatted text as one line on standard error. */
 void hak_warn(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
 

@@ -171,6 +171,7 @@ void bin_open_own(struct thread *thread, unsigned class) {
 void bins_note_moved(struct thread *thread, unsigned class, unsigned taken, unsigned given) {
     size_t taken_bytes = taken * class_size(class);
     size_t given_bytes = given * class_size(class);
+    thread->until_guard -= taken;
     thread->moved_bytes += taken_bytes + given_bytes;
     thread->surplus_bytes = hak_min(thread->surplus_bytes + given_bytes, (size_t)SURPLUS_MAX_BYTES);
     thread->surplus_bytes -= hak_min(thread->surplus_bytes, taken_bytes);
@@ -271,7 +272,7 @@ void bins_age(struct thread *thread) {
 /* --- foreign bins -------------------------------------------------------------- */
 
 /* 0: they go home one by one, for a bin of one block saves nothing. */
-static unsigned foreign_capacity_max(unsigned class) {
+unsigned foreign_capacity_max(unsigned class) {
     size_t most = hak_min(FOREIGN_BYTES / class_size(class), (size_t)FOREIGN_CAPACITY);
     return most < 2 ? 0 : (unsigned)most;
 }

@@ -15,6 +15,9 @@ unsigned slots_kind(unsigned slots);
 void **slots_take(struct thread *thread, unsigned kind);
 void slots_give(struct thread *thread, void **array, unsigned kind);
 
+/* For checks: whether so many slots, which may be anywhere, are among those of the thread. */
+bool slots_contain(const struct thread *thread, void *const *array, size_t slots);
+
 /* Forgets all arrays of a thread that has no bin open, and gives their pages back. */
 void slots_release(struct thread *thread);
 
@@ -50,12 +53,16 @@ void bins_note_moved(struct thread *thread, unsigned class, unsigned taken, unsi
  * home, and all but the smallest halve. */
 void bins_note_shrinking(struct thread *thread);
 
-/* Sends home what has lain idle since the last call, and halves the bins it lay in. */
+/* A look for bins at rest: an own bin that has not missed since the last look but one, and held
+ * as many blocks at both as it does now, goes home and halves. Foreign bins all go home. */
 void bins_age(struct thread *thread);
 
 /* Opens a foreign bin, if the class is worth one and the budget has room; else its blocks go
  * home one by one. */
 bool bin_open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsigned class);
+
+/* Blocks that a foreign bin of a class has at most; half as many at first; 0: it has none. */
+unsigned foreign_capacity_max(unsigned class);
 
 /* After it was full and its blocks went home: a foreign bin grows where there is ample room,
  * halves where not, and is closed where the thread is over its budget. */

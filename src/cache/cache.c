@@ -69,13 +69,26 @@ void *cache_take_zeroed(struct thread *thread, unsigned class, bool *is_zero) {
     return slab_take_one(thread->shard, class, is_zero);
 }
 
+/* Another thread has closed a bin, to have blocks come and go: all go, and this one. */
+static hak_cold void reopen(struct thread *thread, unsigned class, void *block) {
+    const struct bin_info *info = &thread->infos[class];
+    bin_set_limit(&thread->own->bins[class], info->base + info->capacity);
+    bin_flush_own(thread, class);
+    bins_note_moved(thread, class, 0, 1);
+    slab_give(class, &block, 1);
+}
+
 static void give_own(struct thread *thread, unsigned class, void *block) {
     struct bin *bin = &thread->own->bins[class];
     struct bin_info *info = &thread->infos[class];
-    if (info->base == NULL)
+    if (info->base == NULL) {
         bin_open_own(thread, class);
-    else if (bin_top(bin) - info->base >= info->capacity)
+    } else if (bin_limit(bin) == NULL) {
+        reopen(thread, class, block);
+        return;
+    } else if (bin_top(bin) - info->base >= info->capacity) {
         bin_adapt(thread, class);
+    }
     if (info->base == NULL) {
         bins_note_moved(thread, class, 0, 1);
         slab_give(class, &block, 1);
@@ -86,8 +99,6 @@ static void give_own(struct thread *thread, unsigned class, void *block) {
         bins_note_moved(thread, class, 0, (held + 1) / 2);
         bin_flush_oldest(bin, info->base, class, (held + 1) / 2);
     }
-    /* Another thread may have closed the bin to get here. */
-    bin_set_limit(bin, info->base + info->capacity);
     push(bin, block);
 }
 
@@ -128,13 +139,8 @@ static void answer_flush(struct thread *thread) {
     cache_flush(thread);
 }
 
-bool cache_tick(struct thread *thread, bool at_once) {
-    registry_reclaim();
-    if (hak_unlikely(atomic_load_explicit(&thread->is_asked_to_flush, memory_order_relaxed)))
-        answer_flush(thread);
-    if (count_slow_call(thread) % TICK_PERIOD != 0 && !at_once)
-        return false;
-    uint64_t now_ms = os_now_ms();
+/* What time asks of a thread's bins and of slabs. */
+static void look_through(struct thread *thread, uint64_t now_ms) {
     if (now_ms - thread->aged_ms >= hak_max(options_profile()->decay_ms, (uint64_t)AGE_MIN_MS)) {
         thread->aged_ms = now_ms;
         bins_age(thread);
@@ -143,5 +149,18 @@ bool cache_tick(struct thread *thread, bool at_once) {
     }
     if (slab_heed_shrinking(now_ms))
         bins_note_shrinking(thread);
-    return span_decay(thread->shard, now_ms);
+}
+
+/* The answer comes after all that sets a bin's limit in a slow call: who asks has set it to 0
+ * for the next free to be slow, and that must stay so if the answer is not given yet
+ * (exit.pml). */
+bool cache_tick(struct thread *thread, bool at_once) {
+    registry_reclaim();
+    bool is_due = count_slow_call(thread) % TICK_PERIOD == 0 || at_once;
+    uint64_t now_ms = is_due ? os_now_ms() : 0;
+    if (is_due)
+        look_through(thread, now_ms);
+    if (hak_unlikely(atomic_load_explicit(&thread->is_asked_to_flush, memory_order_relaxed)))
+        answer_flush(thread);
+    return is_due && span_decay(thread->shard, now_ms);
 }

@@ -19,13 +19,15 @@
  *
  * Who may touch what: only the owner changes a thread's cache, with two
  * exceptions. Any thread may store limit 0 to make the owner's next free of that
- * class slow (registry_ask_flush); and in the child of a fork the bins of threads that did not
- * survive are reclaimed. top and limit are relaxed atomics for those readers. */
+ * class slow (registry_ask_flush, registry_close_bin); and in the child of a fork the bins of
+ * threads that did not survive are reclaimed. top and limit are relaxed atomics for those readers.
+ */
 #ifndef HAK_CACHE_CACHE_H
 #define HAK_CACHE_CACHE_H
 
 #include <stdatomic.h>
 
+#include "base/finding.h"
 #include "base/list.h"
 #include "os/lock.h"
 #include "slab/slab.h"
@@ -81,6 +83,9 @@ struct thread {
     unsigned sweep;                       /* where the next sweep for room starts */
     _Atomic uint64_t slow_calls;          /* since the start, those of threads before it included */
     uint64_t aged_ms;                     /* when its bins were last looked through */
+    int64_t until_guard;                  /* blocks that may still leave refills before one is to be
+                                           * guarded (modes/guard.c); below 0: it is time, */
+    int64_t calls_until_guard;            /* and calls of malloc, where all are seen */
     unsigned grown_slabs;                 /* since it last let go of idle small blocks */
     size_t moved_bytes;                   /* to and from slabs; earns it larger bins */
     size_t surplus_bytes;                 /* given to slabs less taken; never below 0 */
@@ -121,6 +126,44 @@ hak_inline void bin_set_limit(struct bin *bin, void **limit) {
 void *cache_take(struct thread *thread, unsigned class);
 void cache_give(struct thread *thread, uint16_t entry, void *block);
 
+/* What the fast path does, on the real bins of a watched thread. NULL: the bin has no block;
+ * false: it has no room. */
+hak_inline void *cache_pop(struct thread *thread, unsigned class) {
+    struct bin *bin = &thread->own->bins[class];
+    void **top = bin_top(bin);
+    if (*top != NULL)
+        bin_set_top(bin, top - 1);
+    return *top;
+}
+hak_inline bool cache_push(struct thread *thread, uint16_t entry, void *block) {
+    struct bin *bin = (struct bin *)((char *)&thread->cache + entry);
+    void **top = bin_top(bin);
+    if (top >= bin_limit(bin))
+        return false;
+    top[1] = block;
+    bin_set_top(bin, top + 1);
+    return true;
+}
+
+/* For a block that has just been popped, one of it and the next ones of its bin by chance; the
+ * block takes its place. random: of 32 bits. One store, so that the child of a fork in another
+ * thread finds one or the other in the bin. */
+enum { CACHE_EXCHANGE_MAX = 15 }; /* further down blocks have left the processor's caches */
+hak_inline void *cache_exchange(struct thread *thread, unsigned class, void *block,
+                                uint32_t random) {
+    void **base = thread->infos[class].base;
+    if (hak_unlikely(base == NULL))
+        return block;
+    size_t held = (size_t)(bin_top(&thread->own->bins[class]) - base);
+    size_t depth = (random * (hak_min(held, (size_t)CACHE_EXCHANGE_MAX) + 1)) >> 32;
+    if (depth == 0)
+        return block;
+    void **slot = &base[held + 1 - depth];
+    void *other = *slot;
+    *slot = block;
+    return other;
+}
+
 /* A block that reads as zero if *is_zero: one of the bin, whose pages are there but
  * whose contents are not known, or one whose pages may never have been touched. */
 void *cache_take_zeroed(struct thread *thread, unsigned class, bool *is_zero);
@@ -143,6 +186,12 @@ void cache_release(struct thread *thread);
 
 /* Gives the blocks of a thread home that did not survive a fork. */
 void cache_reclaim(struct thread *thread);
+
+/* Set by a mode that holds blocks for threads besides their bins: gives those home, too. */
+hak_global void (*cache_reclaim_held)(struct thread *thread);
+
+/* Whether the calling thread's bins are whole: see check.c. Else *finding says what is not. */
+bool cache_check(const struct thread *thread, struct finding *finding);
 
 /* Called once in each slow call: time-driven upkeep, at once or only now and then. True:
  * there is free memory that time alone will make old enough to be purged. */
@@ -183,9 +232,16 @@ void registry_reclaim(void);
  * next slow call. Their own bins are closed, so that the next free is one. */
 void registry_ask_flush(const struct thread *asker);
 
+/* Closes an own bin of some thread, chosen by a random number: its next free of that class is a
+ * slow call, which sends home what the bin holds. */
+void registry_close_bin(uint64_t random);
+
 /* Calls visit for each thread that there is or was (their counts live on), under
  * the registry's lock. */
 void registry_visit(void (*visit)(const struct thread *thread, void *context), void *context);
+
+/* Whether the lists and counts of threads agree; else *finding says what does not. */
+bool registry_check(struct finding *finding);
 
 hak_global struct os_lock registry_lock;
 

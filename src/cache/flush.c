@@ -99,7 +99,11 @@ static void visit_reclaim(struct thread *thread, struct bin *bin, unsigned class
     reclaim_bin(bin, base, class, FOREIGN_CAPACITY);
 }
 
+void (*cache_reclaim_held)(struct thread *thread);
+
 void cache_reclaim(struct thread *thread) {
+    if (cache_reclaim_held != NULL)
+        cache_reclaim_held(thread);
     for (unsigned class = 1; class < CLASS_COUNT; ++class) {
         const struct bin_info *info = &thread->infos[class];
         if (info->base != NULL)

@@ -195,6 +195,26 @@ void registry_ask_flush(const struct thread *asker) {
     os_lock_release(&registry_lock);
 }
 
+static void close_bin_of(struct thread *thread, unsigned first) {
+    for (unsigned i = 0; i < CLASS_COUNT - 1; i++) {
+        struct bin *bin = &thread->own->bins[1 + (first + i) % (CLASS_COUNT - 1)];
+        if (bin_limit(bin) == NULL)
+            continue;
+        bin_set_limit(bin, NULL);
+        return;
+    }
+}
+
+void registry_close_bin(uint64_t random) {
+    os_lock_acquire(&registry_lock);
+    uint64_t left = random % hak_max(registry_count(), 1u);
+    list_for_each(link, &alive) {
+        if (left-- == 0)
+            close_bin_of(container_of(link, struct thread, link), (unsigned)(random >> 32));
+    }
+    os_lock_release(&registry_lock);
+}
+
 void registry_visit(void (*visit)(const struct thread *thread, void *context), void *context) {
     struct list *lists[] = {&alive, &dead, &orphans, &reclaimed};
     os_lock_acquire(&registry_lock);
@@ -212,4 +232,39 @@ uint64_t registry_slow_calls(void) {
     uint64_t calls = 0;
     registry_visit(add_slow_calls, &calls);
     return calls;
+}
+
+/* The shards' counts are those of the threads alive. */
+static bool check_alive(struct finding *finding) {
+    unsigned counts[MAX_SHARDS] = {0};
+    list_for_each(link, &alive) {
+        const struct thread *thread = container_of(link, struct thread, link);
+        if (thread->shard >= slab_shard_count() || thread->cache.thread != thread ||
+            thread->own != &thread->cache.rows[thread->shard % ROW_COUNT])
+            return finding_note(finding, "thread structure %p (shard %u) is not its own",
+                                (const void *)thread, thread->shard);
+        counts[thread->shard]++;
+    }
+    for (unsigned shard = 0; shard < slab_shard_count(); shard++) {
+        if (counts[shard] != per_shard[shard])
+            return finding_note(finding, "shard %u: %u threads noted, but there are %u", shard,
+                                per_shard[shard], counts[shard]);
+    }
+    return true;
+}
+
+bool registry_check(struct finding *finding) {
+    struct list *lists[] = {&alive, &dead, &orphans, &reclaimed};
+    size_t counts[sizeof lists / sizeof lists[0]];
+    bool is_whole = true;
+    os_lock_acquire(&registry_lock);
+    for (unsigned i = 0; i < sizeof lists / sizeof lists[0] && is_whole; i++)
+        is_whole = list_count_sound(lists[i], SIZE_MAX, &counts[i]) ||
+                   finding_note(finding, "list %u of threads is broken", i);
+    if (is_whole && counts[0] != registry_count())
+        is_whole = finding_note(finding, "%u threads noted, but there are %zu", registry_count(),
+                                counts[0]);
+    is_whole = is_whole && check_alive(finding);
+    os_lock_release(&registry_lock);
+    return is_whole;
 }

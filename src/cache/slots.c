@@ -53,6 +53,19 @@ void slots_give(struct thread *thread, void **array, unsigned kind) {
     thread->free_arrays[kind] = array;
 }
 
+/* The first arrays lie in the row that was the own one when the thread first began. */
+bool slots_contain(const struct thread *thread, void *const *array, size_t slots) {
+    bool is_ours = false;
+    for (unsigned place = 0; place < ROW_COUNT + thread->chunks_used && !is_ours; place++) {
+        bool is_row = place < ROW_COUNT;
+        void *const *start =
+            is_row ? thread->cache.rows[place].slots : thread->chunks[place - ROW_COUNT];
+        size_t room = is_row ? ROW_SLOTS : chunk_bytes(place - ROW_COUNT) / sizeof *start;
+        is_ours = array >= start && array + slots <= start + room;
+    }
+    return is_ours && is_aligned((uintptr_t)array, sizeof *array);
+}
+
 /* Chunks smaller than a page share theirs with other threads' metadata. */
 void slots_release(struct thread *thread) {
     for (unsigned chunk = 0; chunk < thread->chunks_used; chunk++) {

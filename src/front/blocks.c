@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "front/front.h"
+#include "modes/guard.h"
 #include "span/large.h"
 #include "span/move.h"
 #include "span/report.h"
@@ -12,6 +13,8 @@ static unsigned class_of_block(const void *block) {
     unsigned bin = entry_bin(window_entry(block));
     return bin < CLASS_COUNT ? bin : 0;
 }
+
+static bool is_guarded(const void *block) { return entry_bin(window_entry(block)) == BIN_GUARD; }
 
 /* Below this, clearing costs less than finding a block that is zero already. */
 enum { WORTH_ZERO_PAGES_BYTES = 8192 };
@@ -33,27 +36,39 @@ void *front_zeroed(size_t size) {
     return block == NULL ? NULL : memset(block, 0, size);
 }
 
-/* By itself, so that small blocks need no stack. */
-static hak_cold void *aligned_large(size_t alignment, size_t size) {
+/* What no bin has; by itself, so that small blocks need no stack. */
+static hak_cold void *aligned_slow(size_t alignment, size_t size) {
     if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX || !front_start())
         return NULL;
     bool is_zero;
     struct request request = {
-        .bin = BIN_LARGE, .size = hak_max(size, (size_t)1), .alignment = alignment};
+        .bin = front_aligned_bin(size, alignment), .size = size, .alignment = alignment};
     return front_serve(request, &is_zero);
+}
+
+static void *no_block(size_t size) {
+    (void)size;
+    return NULL;
 }
 
 void *front_aligned(size_t alignment, size_t size) {
     if (alignment <= CLASS_STEP)
         return front_malloc(size, front_malloc_slow);
-    if (alignment <= SLAB_BYTES && size <= CLASS_SIZE_MAX &&
-        class_aligned_size(size, alignment) <= CLASS_SIZE_MAX)
-        return front_malloc(class_aligned_size(size, alignment), front_malloc_slow);
-    return aligned_large(alignment, size);
+    if (alignment <= SLAB_BYTES && size <= CLASS_SIZE_MAX) {
+        void *block = front_malloc(class_aligned_size(size, alignment), no_block);
+        if (hak_likely(block != NULL))
+            return block;
+    }
+    return aligned_slow(alignment, size);
 }
 
 size_t front_usable_bytes(const void *block) {
+    size_t room;
     unsigned class = class_of_block(block);
+    if (hak_unlikely(is_guarded(block)))
+        return guard_usable_bytes(block, "malloc_usable_size");
+    if (hardened_is_on())
+        return hardened_size(block, "malloc_usable_size", &room);
     return class != 0 ? class_size(class) : large_usable_bytes(block);
 }
 
@@ -64,9 +79,19 @@ bool front_is_sparse(const void *block) {
     return thread != NULL && cache_is_sparse(thread, entry, block);
 }
 
+static _Atomic bool has_told_good_sizes;
+
+bool front_has_told_good_sizes(void) {
+    return atomic_load_explicit(&has_told_good_sizes, memory_order_relaxed);
+}
+
 size_t front_good_size(size_t size, size_t alignment) {
     if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX || !front_start())
         return 0;
+    if (!front_has_told_good_sizes())
+        atomic_store_explicit(&has_told_good_sizes, true, memory_order_relaxed);
+    if (hardened_is_on())
+        return size;
     size_t aligned = alignment <= SLAB_BYTES ? class_aligned_size(size, alignment) : SIZE_MAX;
     if (aligned <= CLASS_SIZE_MAX)
         return class_size(class_of(aligned));
@@ -79,10 +104,12 @@ size_t front_good_size(size_t size, size_t alignment) {
 static bool may_stay(size_t usable, size_t size) { return size <= usable && size >= usable / 2; }
 
 /* Whether the pages that hold the first bytes of both blocks hold nothing else. Size
- * classes are whole pages of 4 KiB from 64 KiB on, but not of 16 or 64 KiB. */
-static bool own_their_pages(size_t bytes, size_t usable, const void *other) {
+ * classes are whole pages of 4 KiB from 64 KiB on, but not of 16 or 64 KiB; a guarded block may
+ * begin anywhere on a page. */
+static bool own_their_pages(size_t bytes, size_t usable, const void *block, const void *other) {
     size_t whole = align_up(bytes, os_page_size());
-    return bytes >= MOVE_MIN_BYTES && whole <= usable && whole <= front_usable_bytes(other);
+    return bytes >= MOVE_MIN_BYTES && whole <= usable && whole <= front_usable_bytes(other) &&
+           !is_guarded(block) && !is_guarded(other);
 }
 
 /* The contents of a block go to a new one, large ones by their pages where that
@@ -92,7 +119,7 @@ static void *move_to_new(void *block, size_t usable, size_t size) {
     if (moved == NULL)
         return NULL;
     size_t kept = hak_min(usable, size);
-    if (!own_their_pages(kept, usable, moved) || !move_pages(block, moved, kept))
+    if (!own_their_pages(kept, usable, block, moved) || !move_pages(block, moved, kept))
         memcpy(moved, block, kept);
     front_free(block, front_free_slow);
     return moved;
@@ -110,13 +137,33 @@ static void *resize_large(void *block, size_t size) {
     return resized;
 }
 
+/* In place as elsewhere, the seal counted in. */
+static void *resize_hardened(void *block, size_t size) {
+    size_t room;
+    size_t old_size = hardened_size(block, "realloc", &room);
+    size_t bytes = size + hardened_more_bytes();
+    bool has_class = class_of_block(block) != 0 || bytes <= CLASS_SIZE_MAX;
+    if (has_class && may_stay(room, bytes)) {
+        hardened_reseal(block, size);
+        return block;
+    }
+    void *resized = has_class ? NULL : resize_large(block, bytes);
+    if (resized == NULL)
+        return move_to_new(block, old_size, size);
+    hardened_reseal(resized, size);
+    return resized;
+}
+
 void *front_resize(void *block, size_t size) {
     if (size > PTRDIFF_MAX)
         return NULL;
+    if (hardened_is_on() && !is_guarded(block))
+        return resize_hardened(block, size);
     unsigned class = class_of_block(block);
-    size_t usable = front_usable_bytes(block);
-    if (class != 0 || size <= CLASS_SIZE_MAX) {
-        if (may_stay(usable, size))
+    size_t usable =
+        is_guarded(block) ? guard_usable_bytes(block, "realloc") : front_usable_bytes(block);
+    if (class != 0 || size <= CLASS_SIZE_MAX || is_guarded(block)) {
+        if (may_stay(usable, size) && !is_guarded(block))
             return block;
     } else {
         void *resized = resize_large(block, size);

@@ -47,18 +47,25 @@ hak_inline void *front_malloc(size_t size, void *(*slow)(size_t size)) {
     return block;
 }
 
-/* slow also sees NULL, large, huge and foreign pointers. */
-hak_inline void front_free(void *block, void (*slow)(void *block)) {
+/* False: the bin is full; so it is for NULL, large, huge and foreign pointers. */
+hak_inline bool front_push(void *block) {
     size_t slab = ((uintptr_t)block >> SLAB_SHIFT) - window_first_slab;
     if (hak_unlikely(slab >= window_slab_count))
-        return slow(block);
+        return false;
     uint16_t entry = atomic_load_explicit(&window_map[slab], memory_order_relaxed);
     struct bin *bin = (struct bin *)((char *)front_tls.cache + entry);
     void **top = bin_top(bin);
     if (hak_unlikely(top >= bin_limit(bin)))
-        return slow(block);
+        return false;
     top[1] = block;
     bin_set_top(bin, top + 1);
+    return true;
+}
+
+/* slow: what to call, as a tail call, when there is no room. */
+hak_inline void front_free(void *block, void (*slow)(void *block)) {
+    if (hak_unlikely(!front_push(block)))
+        slow(block);
 }
 
 #endif

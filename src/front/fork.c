@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 #include "front/front.h"
+#include "modes/guard.h"
 #include "os/metadata.h"
 #include "span/arena.h"
 #include "span/large.h"
@@ -27,6 +28,7 @@ void front_each_lock(front_lock_visit *visit, void *context) {
     visit(RANK_PURGE, &purge_lock, context);
     visit(RANK_START, &front_start_lock, context);
     visit(RANK_CALLBACKS, &front_callbacks_lock, context);
+    visit(RANK_GUARD, &guard_lock, context);
     visit(RANK_REGISTRY, &registry_lock, context);
     visit(RANK_PAGES, &slab_pages_lock, context);
     visit(RANK_OPENING, &pools_opening_lock, context);
@@ -37,7 +39,7 @@ void front_each_lock(front_lock_visit *visit, void *context) {
                 visit(RANK_CLASS, &pool->lock, context);
         }
     }
-    for (unsigned s = 0; s < shards; s++)
+    for (unsigned s = 0; s < span_shard_count(); s++)
         visit(RANK_SPANS, &span_shards[s].lock, context);
     visit(RANK_ARENA, &arena_lock, context);
     visit(RANK_HUGE, &huge_lock, context);

@@ -4,6 +4,7 @@
 #define HAK_FRONT_FRONT_H
 
 #include "front/fast.h"
+#include "modes/hardened.h"
 #include "span/limits.h"
 
 /* --- slow.c: what the fast path leaves --- */
@@ -11,8 +12,8 @@
 /* A block to be had. bin: its size class, or BIN_LARGE. */
 struct request {
     unsigned bin;
-    bool wants_zero; /* zero pages are worth more than pages that are there */
-    size_t size;
+    bool wants_zero;  /* zero pages are worth more than pages that are there */
+    size_t size;      /* as asked for: hardened blocks have hardened_more_bytes more */
     size_t alignment; /* of BIN_LARGE: a power of two */
 };
 
@@ -25,10 +26,26 @@ void *front_malloc_slow(size_t size);
 
 /* Only after front_start: it needs the table of classes. */
 hak_inline unsigned front_bin_of(size_t size) {
-    return size > CLASS_SIZE_MAX ? (unsigned)BIN_LARGE : class_of(size == 0 ? 1 : size);
+    size_t more = hardened_more_bytes();
+    if (size > CLASS_SIZE_MAX - more)
+        return BIN_LARGE;
+    return class_of(hak_max(size + more, (size_t)1));
+}
+
+/* The same at multiples of a power of two; size <= PTRDIFF_MAX. */
+hak_inline unsigned front_aligned_bin(size_t size, size_t alignment) {
+    if (alignment > SLAB_BYTES || size > CLASS_SIZE_MAX)
+        return BIN_LARGE;
+    size = class_aligned_size(size + hardened_more_bytes(), alignment);
+    return size > CLASS_SIZE_MAX ? (unsigned)BIN_LARGE : class_of(size);
 }
 
 void front_free_slow(void *block);
+
+/* The same for a caller who knows what was asked for: size bytes, or FRONT_ANY_SIZE, at a
+ * multiple of alignment. */
+#define FRONT_ANY_SIZE SIZE_MAX
+void front_free_sized_slow(void *block, size_t size, size_t alignment);
 
 /* --- blocks.c: the other ways to get and change a block --- */
 
@@ -50,6 +67,7 @@ bool front_is_sparse(const void *block);
 /* What front_usable_bytes would say of a block of size and alignment; 0: such a
  * block cannot be had. */
 size_t front_good_size(size_t size, size_t alignment);
+bool front_has_told_good_sizes(void); /* it has been called */
 
 /* --- thread.c: threads and the start of it all --- */
 
@@ -133,5 +151,13 @@ size_t front_trim(void);
 /* The same, and pages without live blocks in slabs in use; other threads are asked to
  * empty their bins. */
 size_t front_purge(void);
+
+/* --- check.c --- */
+
+/* Looks for something in the heap that contradicts something else; after front_start. */
+bool front_find_contradiction(struct finding *finding);
+
+/* The same; reports it and ends the process. */
+void front_check_heap(void);
 
 #endif

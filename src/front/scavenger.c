@@ -19,9 +19,13 @@
  * so it also ends when no thread is left that ever called malloc. A program without threads
  * of its own gets none: the C library takes faster paths in it, and fork copies all of it.
  *
+ * While there are busy threads it does one more thing: it closes one of their bins now and then,
+ * for guard sampling, which sees no more than the blocks that leave refills (modes/guard.c).
+ *
  * The thread has no cache. Making it may allocate, so that is done without locks, and
  * after state has left NONE. */
 #include "front/front.h"
+#include "modes/guard.h"
 #include "os/options.h"
 #include "os/system.h"
 #include "span/arena.h"
@@ -32,6 +36,9 @@ enum {
     RETRY_MS = 1000,  /* after a thread could not be made, or was not wanted yet */
     LARGE_SUPERS = 4, /* a large heap has more, beside one a shard */
     QUIET_TURNS = 3,  /* two whole ones, for the first begins anywhere */
+    CLOSE_MS = 100,   /* between two bins closed for guard sampling */
+    BUSY_SHARE = 10,  /* of the time in which threads must have run, to be busy */
+    IDLE_PERIODS = 5, /* and after so many without that they are not */
 };
 
 enum { NONE, WORKS, SLEEPS };
@@ -58,6 +65,9 @@ static bool is_worth_staying(void) {
            front_sees_threads_end();
 }
 
+/* Threads that may be busy. */
+static bool has_busy_threads(void) { return guard_wants_refills() && registry_count() > 1; }
+
 /* --- the thread ---------------------------------------------------------------- */
 
 /* Whoever left dirty memory put it on a list, under a lock that this thread takes again
@@ -82,6 +92,28 @@ static bool end(void) {
     return is_clean() || !change_state(NONE, WORKS);
 }
 
+/* Sleeps; lets a busy thread's blocks be seen if it is time for that. */
+static void pause(uint64_t ms) {
+    static uint64_t closed_ms; /* only one thread ever is here */
+    os_sleep_ms(ms);
+    uint64_t now_ms = os_now_ms();
+    if (!guard_wants_refills() || now_ms - closed_ms < CLOSE_MS)
+        return;
+    closed_ms = now_ms;
+    guard_ask_for_refill();
+}
+
+/* While threads are busy and nothing is dirty. */
+static void attend_busy_threads(void) {
+    unsigned idle = 0;
+    while (has_busy_threads() && idle < IDLE_PERIODS && is_clean()) {
+        uint64_t before_ms = os_process_cpu_ms();
+        pause(CLOSE_MS);
+        bool is_busy = os_process_cpu_ms() - before_ms >= CLOSE_MS / BUSY_SHARE;
+        idle = is_busy ? 0 : idle + 1;
+    }
+}
+
 /* Until nothing is dirty, and the slabs in use have been gone through twice since: first to
  * see how many blocks each has, then to purge the pages without blocks of those where that
  * has not changed. Then nobody has used much for a while, and what is kept for use goes. */
@@ -98,7 +130,7 @@ static void work(void) {
         else
             slab_purge_pages_step(true, &turn_ended);
         turns += turn_ended;
-        os_sleep_ms(period_ms);
+        pause(period_ms);
     }
     if (wanted != 0)
         span_decay_all(os_now_ms(), false);
@@ -110,7 +142,10 @@ static void *scavenge(void *unused) {
     os_name_thread("hakmem");
     do {
         do {
-            work();
+            do {
+                work();
+                attend_busy_threads();
+            } while (!is_clean());
         } while (sleep_clean());
     } while (!end());
     return NULL;
@@ -132,7 +167,8 @@ static hak_cold void start(void) {
 void scavenger_after_malloc(bool is_dirty) {
     if (atomic_load_explicit(&state, memory_order_relaxed) != NONE)
         scavenger_after_free(is_dirty);
-    else if ((is_dirty || is_worth_staying()) && may_be_threaded() && !os_lock_is_passed())
+    else if ((is_dirty || is_worth_staying() || has_busy_threads()) && may_be_threaded() &&
+             !os_lock_is_passed())
         start();
 }
 

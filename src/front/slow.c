@@ -1,6 +1,7 @@
 /* What the fast path leaves: empty and full bins, sizes without a bin, pointers
  * outside the window, watched threads, threads not yet born or already dead. */
 #include "front/front.h"
+#include "modes/guard.h"
 #include "modes/watch.h"
 #include "span/large.h"
 #include "span/report.h"
@@ -13,11 +14,12 @@ hak_inline void heed_soft_limit(const struct thread *thread) {
 
 /* --- malloc ------------------------------------------------------------------ */
 
-static void *take(struct thread *thread, struct request request, bool *is_zero) {
+static void *take_plain(struct thread *thread, struct request request, bool *is_zero) {
+    size_t size = hak_max(request.size + hardened_more_bytes(), (size_t)1);
     unsigned shard = thread != NULL ? thread->shard : front_shard_without_thread();
     *is_zero = false;
     if (request.bin == BIN_LARGE)
-        return large_take(shard, request.size, request.alignment, is_zero);
+        return large_take(shard, size, request.alignment, is_zero);
     if (thread == NULL)
         return slab_take_one(shard, request.bin, is_zero);
     if (request.wants_zero)
@@ -25,9 +27,19 @@ static void *take(struct thread *thread, struct request request, bool *is_zero) 
     return cache_take(thread, request.bin);
 }
 
+static void *take(struct thread *thread, struct request request, bool *is_zero) {
+    void *block;
+    do
+        block = take_plain(thread, request, is_zero);
+    while (hardened_is_on() && block != NULL &&
+           !hardened_take(thread, request.bin, &block, request.size, *is_zero) && block != NULL);
+    return block;
+}
+
 /* What lies free in bins and empty slabs may be just what is needed, or what a call-back
  * of the program's lets go. */
 static hak_cold void *take_again(struct thread *thread, struct request request, bool *is_zero) {
+    guard_release();
     front_trim();
     uint64_t refused = limits_refused_count();
     void *block = take(thread, request, is_zero);
@@ -38,14 +50,51 @@ static hak_cold void *take_again(struct thread *thread, struct request request, 
     return block;
 }
 
+static bool give(struct thread *thread, uint16_t entry, void *block, size_t size, size_t alignment);
+
+/* A guarded block gets the alignment that its size is a multiple of. Aligned large blocks
+ * are not guarded. A program that has asked what size it would get may use all of it. */
+static size_t guarded_size(struct request request) {
+    if (front_has_told_good_sizes() && !hardened_is_on())
+        return front_good_size(request.size, request.alignment);
+    return request.alignment == 1 ? request.size
+                                  : class_aligned_size(request.size, request.alignment);
+}
+
+/* Of the blocks that have just left a refill, one is to be guarded: this one. */
+static hak_cold void *guard_instead(struct thread *thread, struct request request, void *block,
+                                    bool *is_zero) {
+    void *guarded = guard_take(thread, guarded_size(request), request.size);
+    if (guarded == NULL)
+        return block;
+    give(thread, window_entry(block), block, FRONT_ANY_SIZE, 1);
+    *is_zero = false;
+    return guarded;
+}
+
+/* Where every call is seen, a guarded block if it is time for one, or NULL. */
+static void *take_guarded(struct thread *thread, struct request request, bool *is_zero) {
+    if (thread == NULL || hak_likely(!watch_is_on(thread)))
+        return NULL;
+    bool is_aligned_large = request.bin == BIN_LARGE && request.alignment != 1;
+    if (is_aligned_large || !guard_counts(thread))
+        return NULL;
+    *is_zero = false;
+    return guard_take(thread, guarded_size(request), request.size);
+}
+
 void *front_serve(struct request request, bool *is_zero) {
     struct thread *thread = front_thread();
     if (request.size > PTRDIFF_MAX)
         return NULL;
-    void *block = take(thread, request, is_zero);
+    void *block = take_guarded(thread, request, is_zero);
+    if (hak_likely(block == NULL))
+        block = take(thread, request, is_zero);
     if (hak_unlikely(block == NULL))
         block = take_again(thread, request, is_zero);
     if (thread != NULL && block != NULL) {
+        if (hak_unlikely(thread->until_guard < 0) && request.bin != BIN_LARGE)
+            block = guard_instead(thread, request, block, is_zero);
         if (hak_unlikely(watch_is_on(thread)))
             watch_saw_take(thread, request.bin, request.size);
         scavenger_after_malloc(cache_tick(thread, false));
@@ -54,40 +103,78 @@ void *front_serve(struct request request, bool *is_zero) {
     return block;
 }
 
+static void *serve_malloc(unsigned bin, size_t size) {
+    bool is_zero;
+    struct request request = {.bin = bin, .size = size, .alignment = 1};
+    return front_serve(request, &is_zero);
+}
+
+/* What the thread's bins have, without upkeep, as on the fast path. */
+static void *malloc_hardened(size_t size) {
+    struct thread *thread = front_tls.cache->thread;
+    unsigned bin = front_bin_of(size);
+    if (hak_likely(thread != NULL && bin < CLASS_COUNT && !guard_counts_calls())) {
+        void *block = hardened_take_cached(thread, bin, size);
+        if (hak_likely(block != NULL)) {
+            watch_saw_take(thread, bin, size);
+            return block;
+        }
+    }
+    return serve_malloc(bin, size);
+}
+
 void *front_malloc_slow(size_t size) {
     if (!front_start())
         return NULL;
-    bool is_zero;
-    struct request request = {.bin = front_bin_of(size), .size = size, .alignment = 1};
-    return front_serve(request, &is_zero);
+    return hardened_is_on() ? malloc_hardened(size) : serve_malloc(front_bin_of(size), size);
 }
 
 /* --- free -------------------------------------------------------------------- */
 
-static void give_small(struct thread *thread, uint16_t entry, void *block) {
-    if (thread != NULL)
-        cache_give(thread, entry, block);
-    else
-        slab_give(entry_bin(entry), &block, 1);
+static unsigned bin_of_entry(uint16_t entry) {
+    unsigned bin = entry_bin(entry);
+    return bin == BIN_NONE ? (unsigned)BIN_LARGE : bin;
 }
 
-void front_free_slow(void *block) {
+static void give_plain(struct thread *thread, uint16_t entry, void *block) {
+    unsigned bin = bin_of_entry(entry);
+    if (bin >= CLASS_COUNT)
+        large_give(block);
+    else if (thread != NULL)
+        cache_give(thread, entry, block);
+    else
+        slab_give(bin, &block, 1);
+}
+
+/* False: upkeep is due. */
+static bool give(struct thread *thread, uint16_t entry, void *block, size_t size,
+                 size_t alignment) {
+    if (hak_unlikely(entry_bin(entry) == BIN_GUARD))
+        guard_give(block, size, alignment);
+    else if (hardened_is_on())
+        return hardened_give(thread, entry, block, size, alignment);
+    else
+        give_plain(thread, entry, block);
+    return false;
+}
+
+void front_free_sized_slow(void *block, size_t size, size_t alignment) {
     if (block == NULL)
         return;
     struct thread *thread = front_thread();
     uint16_t entry = window_entry(block);
-    unsigned bin = entry_bin(entry);
-    bool is_small = bin != BIN_NONE && bin < CLASS_COUNT;
-    if (is_small)
-        give_small(thread, entry, block);
-    else
-        large_give(block);
-    if (thread != NULL) {
-        if (hak_unlikely(watch_is_on(thread)))
-            watch_saw_give(thread, is_small ? bin : BIN_LARGE);
-        /* A large block may be the last that this program ever frees, so upkeep does not
-         * wait for a next call. */
-        scavenger_after_free(cache_tick(thread, !is_small));
-        heed_soft_limit(thread);
-    }
+    unsigned bin = hak_min(bin_of_entry(entry), (unsigned)BIN_LARGE);
+    bool was_quick = give(thread, entry, block, size, alignment);
+    if (thread == NULL)
+        return;
+    if (hak_unlikely(watch_is_on(thread)))
+        watch_saw_give(thread, bin);
+    if (was_quick)
+        return;
+    /* A large block may be the last that this program ever frees, so upkeep does not
+     * wait for a next call. */
+    scavenger_after_free(cache_tick(thread, bin == BIN_LARGE));
+    heed_soft_limit(thread);
 }
+
+void front_free_slow(void *block) { front_free_sized_slow(block, FRONT_ANY_SIZE, 1); }

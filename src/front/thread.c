@@ -69,6 +69,7 @@ void front_go_without_cache(void) {
 static void end_thread(void *argument) {
     struct thread *thread = argument;
     front_go_without_cache();
+    watch_flush(thread);
     cache_flush(thread);
     registry_remove(thread);
     scavenger_after_free(false);
@@ -82,7 +83,8 @@ static bool start_locked(void) {
     os_memory_use_thp(options_profile()->thp);
     unsigned shards = hak_options.shards != 0 ? (unsigned)hak_options.shards
                                               : hak_min(os_processor_count(), (unsigned)MAX_SHARDS);
-    if (!slab_init(shards) || !window_init(hak_options.arena_size, os_random_seed()))
+    if (!slab_init(shards) || !window_init(hak_options.arena_size, os_random_seed()) ||
+        !hardened_start())
         return false;
     arena_init();
     span_init(shards);
@@ -140,7 +142,10 @@ static hak_cold struct thread *begin_thread(void) {
     struct thread *thread = registry_add();
     if (thread == NULL)
         return NULL;
-    watch_begin(thread);
+    if (!watch_begin(thread)) {
+        registry_remove(thread);
+        return NULL;
+    }
     front_tls.row = (struct row *)watch_shown_row(thread);
     front_tls.cache = watch_shown_cache(thread);
     /* Without a key the thread's bins stay filled when it ends; the budget bounds

@@ -2,6 +2,7 @@
 #include <limits.h>
 
 #include "front/front.h"
+#include "modes/watch.h"
 #include "span/span.h"
 
 /* Also when memory is out: what lies free in bins and empty slabs may be just what is
@@ -10,8 +11,10 @@ size_t front_trim(void) {
     if (!front_start())
         return 0;
     struct thread *thread = front_thread();
-    if (thread != NULL)
+    if (thread != NULL) {
+        watch_flush(thread);
         cache_flush(thread);
+    }
     registry_release(UINT_MAX);
     slab_trim();
     return span_purge_all();

@@ -19,6 +19,11 @@ bool exact_is_on(void);
 /* Gives a thread its counters; false when out of memory. */
 bool exact_begin(struct thread *thread);
 
+/* Whether a thread has counters; the next two are for those that have. */
+hak_inline bool exact_counts_thread(const struct thread *thread) {
+    return atomic_load_explicit(&thread->counts, memory_order_relaxed) != NULL;
+}
+
 void exact_count_take(struct thread *thread, unsigned bin, size_t bytes);
 void exact_count_give(struct thread *thread, unsigned bin);
 

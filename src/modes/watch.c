@@ -6,23 +6,31 @@
 #include "modes/watch.h"
 
 #include "modes/exact.h"
+#include "modes/guard.h"
 #include "os/memory.h"
 #include "os/metadata.h"
 
-void watch_begin(struct thread *thread) {
-    if (!exact_is_on() || watch_is_on(thread))
-        return;
-    if (!exact_begin(thread))
-        return;
-    struct cache *cover = os_metadata_take_sparse(sizeof *cover, os_page_size());
+static bool is_wanted(struct thread *thread) {
+    bool is_counted = exact_is_on() && exact_begin(thread);
+    return is_counted || guard_counts_calls() || hardened_is_on();
+}
+
+/* In hardened mode an unwatched thread would hand out blocks without seals, so there must be
+ * none; statistics that miss one are worth having. */
+bool watch_begin(struct thread *thread) {
+    guard_begin(thread);
+    if (watch_is_on(thread) || !is_wanted(thread))
+        return true;
+    struct cover *cover = os_metadata_take_sparse(sizeof *cover, os_page_size());
     if (cover == NULL)
-        return;
-    cover->thread = thread;
-    thread->cover = cover;
+        return !hardened_is_on();
+    cover->cache.thread = thread;
+    hardened_begin_thread(&cover->hardened);
+    thread->cover = &cover->cache;
+    return true;
 }
 
-void watch_saw_take(struct thread *thread, unsigned bin, size_t bytes) {
-    exact_count_take(thread, bin, bytes);
+void watch_flush(struct thread *thread) {
+    if (watch_is_on(thread) && hardened_is_on())
+        hardened_flush(thread);
 }
-
-void watch_saw_give(struct thread *thread, unsigned bin) { exact_count_give(thread, bin); }

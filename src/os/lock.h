@@ -10,6 +10,7 @@
  *   purge      slabs that are on no list while the kernel takes their pages
  *   start      the first call of all
  *   callbacks  what the program wants to be told
+ *   guard      the blocks that are guarded, and what is known of them
  *   registry   the list of thread caches
  *   pages      one purge of pages inside slabs at a time; held across calls into the
  *              kernel, for fork to wait until it is over: nothing else waits for it
@@ -37,6 +38,7 @@ enum lock_rank {
     RANK_PURGE,
     RANK_START,
     RANK_CALLBACKS,
+    RANK_GUARD,
     RANK_REGISTRY,
     RANK_PAGES,
     RANK_OPENING,

@@ -16,6 +16,9 @@
 #include <stdatomic.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -27,6 +30,11 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14; older kernels know no such advice */
 #endif
 
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
+#define MADV_GUARD_REMOVE 103
+#endif
+
 enum { ANONYMOUS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
 
 /* Both are written at the start, under the lock of front/thread.c. */
@@ -34,6 +42,8 @@ static size_t page_size_bytes;
 static bool refuses_huge_pages;
 
 static _Atomic bool lacks_populate; /* the kernel is too old for it */
+static _Atomic bool has_guards;     /* marks were seen to work, */
+static _Atomic bool lacks_guards;   /* or not, or memory is locked; from then on for ever */
 static _Atomic uint64_t calls[OS_CALL_KINDS];
 
 bool (*os_test_refuses)(enum os_call kind);
@@ -72,6 +82,11 @@ static bool advise(enum os_call kind, void *address, size_t bytes, int advice) {
     errno = saved_errno;
     return done;
 }
+
+/* Of ThreadSanitizer's own library; the program may have it when this library does not. */
+void __tsan_init(void) __attribute__((weak));
+
+bool os_may_choose_addresses(void) { return __tsan_init == NULL; }
 
 void *os_reserve(size_t bytes) {
     void *start = map(OS_CALL_RESERVE, NULL, bytes, PROT_NONE, ANONYMOUS);
@@ -203,6 +218,51 @@ bool os_populate(void *address, size_t bytes) {
     }
     touch(address, bytes);
     return true;
+}
+
+/* Emulators may take the advice and do nothing. Who writes to the page is the kernel, which says so
+ * where a program would fault. */
+static bool is_inaccessible(void *address) {
+    return syscall(SYS_getrandom, address, 1, GRND_NONBLOCK) != 1;
+}
+
+/* By a mark in the page tables that faults: no mapping changes. */
+static bool mark(void *address, size_t bytes) {
+    if (os_guard_splits() || madvise(address, bytes, MADV_GUARD_INSTALL) != 0)
+        return false;
+    if (atomic_load_explicit(&has_guards, memory_order_relaxed))
+        return true;
+    bool works = is_inaccessible(address);
+    atomic_store_explicit(&has_guards, works, memory_order_relaxed);
+    return works;
+}
+
+bool os_guard_splits(void) { return atomic_load_explicit(&lacks_guards, memory_order_relaxed); }
+
+bool os_guard(void *address, size_t bytes) {
+    if (!call_begins(OS_CALL_GUARD))
+        return false;
+    int saved_errno = errno;
+    bool done = mark(address, bytes);
+    if (!done) {
+        atomic_store_explicit(&lacks_guards, true, memory_order_relaxed);
+        done =
+            mprotect(address, bytes, PROT_NONE) == 0 && madvise(address, bytes, MADV_DONTNEED) == 0;
+    }
+    errno = saved_errno;
+    return done;
+}
+
+/* Some of the pages may have been guarded in one way and some in the other. */
+bool os_unguard(void *address, size_t bytes) {
+    if (!call_begins(OS_CALL_GUARD))
+        return false;
+    int saved_errno = errno;
+    bool splits = os_guard_splits();
+    bool done = !splits || mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
+    bool unmarked = madvise(address, bytes, MADV_GUARD_REMOVE) == 0;
+    errno = saved_errno;
+    return done && (unmarked || splits);
 }
 
 size_t os_resident_pages(void *address, size_t bytes) {

@@ -19,6 +19,10 @@ void os_memory_use_thp(enum os_thp thp);
 /* Bytes, a power of two: 4, 16 or 64 KiB, known at run time. */
 size_t os_page_size(void);
 
+/* Whether addresses may be asked for at all: ThreadSanitizer lets a program have only some
+ * ranges, and may end it for a wish outside of them. */
+bool os_may_choose_addresses(void);
+
 /* Address space without memory, left out of core files. os_reserve_at: exactly
  * there or not at all. */
 enum os_reserved { OS_RESERVED, OS_OCCUPIED, OS_REFUSED };
@@ -56,6 +60,13 @@ bool os_purge(void *address, size_t bytes);
  * each. They are zero and the caller's alone. False: refused, and they come one by one. */
 bool os_populate(void *address, size_t bytes);
 
+/* Makes committed pages inaccessible, their contents lost; and accessible again, zero. Where the
+ * kernel can do no better (before Linux 6.13), that splits mappings, of which a process may have
+ * 65,530 (os_guard_splits). False: refused, nothing has changed. */
+bool os_guard(void *address, size_t bytes);
+bool os_unguard(void *address, size_t bytes);
+bool os_guard_splits(void);
+
 /* How many of the first OS_RESIDENT_MAX_PAGES pages are in memory; 0 if the kernel
  * does not tell. */
 enum { OS_RESIDENT_MAX_PAGES = 1024 };
@@ -71,6 +82,7 @@ enum os_call {
     OS_CALL_PURGE,
     OS_CALL_ADVISE,
     OS_CALL_POPULATE,
+    OS_CALL_GUARD,
     OS_CALL_KINDS,
 };
 uint64_t os_call_count(enum os_call kind);

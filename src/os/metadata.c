@@ -12,6 +12,7 @@
 enum {
     CHUNK_BYTES = 256 * 1024, /* at least */
     GROWTH_PARTS = 8,         /* of which one is added at a time */
+    CHUNKS_MAX = 128,         /* that are remembered: more than 1 TiB of heap needs */
 };
 
 struct os_lock os_metadata_lock;
@@ -20,6 +21,13 @@ struct os_lock os_metadata_lock;
 static char *next;
 static size_t left_bytes;
 
+/* Where chunks lie. Written under the lock, the count last. */
+static struct {
+    uintptr_t start;
+    size_t bytes;
+} chunks[CHUNKS_MAX];
+static _Atomic size_t chunk_count;
+
 /* Written under the lock. */
 static _Atomic size_t taken_bytes;
 _Atomic size_t os_metadata_used;
@@ -27,6 +35,25 @@ _Atomic size_t os_metadata_used;
 static void count(_Atomic size_t *counter, size_t bytes) {
     size_t before = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, before + bytes, memory_order_relaxed);
+}
+
+static void remember(char *chunk, size_t bytes) {
+    size_t i = atomic_load_explicit(&chunk_count, memory_order_relaxed);
+    if (i == CHUNKS_MAX)
+        return;
+    chunks[i].start = (uintptr_t)chunk;
+    chunks[i].bytes = bytes;
+    /* Pairs with the acquire in os_metadata_contains. */
+    atomic_store_explicit(&chunk_count, i + 1, memory_order_release);
+}
+
+bool os_metadata_contains(uintptr_t address) {
+    size_t count_now = atomic_load_explicit(&chunk_count, memory_order_acquire);
+    for (size_t i = 0; i < count_now; i++) {
+        if (address - chunks[i].start < chunks[i].bytes)
+            return true;
+    }
+    return false;
 }
 
 /* Room for bytes at next, from a new chunk: of the usual size, or just enough
@@ -47,6 +74,7 @@ static bool new_chunk(size_t bytes) {
             os_unmap(chunk, sizes[i] + page);
             continue;
         }
+        remember(chunk, sizes[i]);
         next = chunk;
         left_bytes = sizes[i];
         return true;

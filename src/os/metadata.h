@@ -14,6 +14,9 @@ void *os_metadata_take(size_t bytes);
 /* The same for a descriptor of which about used_bytes will be written to in its life. */
 void *os_metadata_take_sparse(size_t bytes, size_t used_bytes);
 
+/* Whether an address lies in such memory. */
+bool os_metadata_contains(uintptr_t address);
+
 /* Bytes taken so far. */
 size_t os_metadata_bytes(void);
 

@@ -71,10 +71,19 @@ static const struct hak_profile profiles[] = {
         },
 };
 
+/* The debug flavour has what it costs to find errors on unless told otherwise. */
+#ifdef HAK_DEBUG_DEFAULTS
+enum { DEFAULT_HARDENED = 2, DEFAULT_HISTORY = 64 * 1024, DEFAULT_LEAKS = 1 };
+#else
+enum { DEFAULT_HARDENED = 0, DEFAULT_HISTORY = 0, DEFAULT_LEAKS = 0 };
+#endif
+
 #define DEFAULT_OPTIONS                                                                            \
     {                                                                                              \
         .profile = PROFILE_BALANCED, .thp = OS_THP_DEFAULT, .arena_size = 1 * TIB,                 \
-        .decay_ms = OPTION_FROM_PROFILE, .soft_limit = LIMIT_AUTO,                                 \
+        .decay_ms = OPTION_FROM_PROFILE, .soft_limit = LIMIT_AUTO, .guard_rate = 100000,           \
+        .guard_slots = 64, .hardened = DEFAULT_HARDENED, .history = DEFAULT_HISTORY,               \
+        .leaks = DEFAULT_LEAKS,                                                                    \
     }
 
 static const struct hak_options defaults = DEFAULT_OPTIONS;
@@ -121,8 +130,21 @@ static const struct option options[] = {
      .meaning = "milliseconds until free pages go to the kernel"},
     {FIELD(shards), .kind = OPTION_NUMBER, .low = 1, .high = MAX_SHARDS, .allowed = "1 to 256",
      .meaning = "heaps with locks of their own, one per processor"},
+    {FIELD(guard_rate), .kind = OPTION_NUMBER, .low = 0, .high = UINT32_MAX,
+     .allowed = "1 to 4294967295, 0 for none",
+     .meaning = "one in so many blocks lies alone between inaccessible pages"},
+    {FIELD(guard_slots), .kind = OPTION_NUMBER, .low = 1, .high = 65536, .allowed = "1 to 65536",
+     .meaning = "guarded blocks at a time, freed ones included; no limit at guard_rate=1"},
     {FIELD(thp), .kind = OPTION_CHOICE, .choices = thp_choices, .allowed = "default|always|never",
      .meaning = "transparent huge pages"},
+    {FIELD(hardened), .kind = OPTION_NUMBER, .low = 0, .high = 2, .allowed = "0 to 2",
+     .meaning = "1: every free is checked, blocks have canaries; 2: freed memory is watched, too"},
+    {FIELD(zero_on_free), .kind = OPTION_NUMBER, .low = 0, .high = 1, .allowed = "0 or 1",
+     .meaning = "with hardened: freed memory is zeroed"},
+    {FIELD(history), .kind = OPTION_NUMBER, .low = 0, .high = 1 << 24, .allowed = "0 to 16777216",
+     .meaning = "with hardened: the latest takes and frees, remembered with their stacks"},
+    {FIELD(leaks), .kind = OPTION_NUMBER, .low = 0, .high = 1, .allowed = "0 or 1",
+     .meaning = "with hardened: blocks that nothing points to at exit, with their stacks"},
     {FIELD(verbose), .kind = OPTION_NUMBER, .low = 0, .high = 2, .allowed = "0 to 2",
      .meaning = "notes on standard error: 1 at the start, 2 also at the end"},
 };
@@ -307,6 +329,16 @@ static void settle_profile(void) {
     }
 }
 
+/* What goes with hardened mode goes with it, unless it was asked for: then somebody should hear. */
+static void settle_hardened(void) {
+    if (hak_options.hardened != 0)
+        return;
+    if (hak_options.history == defaults.history)
+        hak_options.history = 0;
+    if (hak_options.leaks == defaults.leaks)
+        hak_options.leaks = 0;
+}
+
 void options_parse(const char *text) {
     bool help = false;
     while (*text != '\0') {
@@ -324,6 +356,7 @@ void options_parse(const char *text) {
             text++;
     }
     settle_profile();
+    settle_hardened();
     if (help)
         print_help();
 }

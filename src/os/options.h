@@ -47,6 +47,12 @@ struct hak_options {
     uint64_t soft_limit;                   /* bytes of heap, 0: none, or LIMIT_AUTO */
     uint64_t hard_limit;                   /* the same */
     uint64_t decay_ms;                     /* OPTION_FROM_PROFILE: as the profile says */
+    uint64_t guard_rate;                   /* one in so many blocks is guarded; 0: none */
+    uint64_t guard_slots;                  /* guarded blocks at a time, freed ones included */
+    uint64_t hardened;                     /* 0: off, 1: checks, 2: and freed memory is watched */
+    uint64_t zero_on_free;                 /* 0 or 1; with hardened alone */
+    uint64_t history;                      /* events remembered for reports; with hardened alone */
+    uint64_t leaks;                        /* 0 or 1; the same */
     uint64_t verbose;                      /* 0: silent, 1: notes at the start, 2: and at the end */
     char stats_file[OPTION_PATH_CAPACITY]; /* empty: standard error */
 };

@@ -4,22 +4,29 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "os/memory.h"
 
 uint64_t os_now_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+uint64_t os_process_cpu_ms(void) {
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000;
 }
 
 void os_sleep_ms(uint64_t ms) {
@@ -66,12 +73,17 @@ bool os_start_thread(void *(*main)(void *)) {
 
 void os_name_thread(const char *name) { prctl(PR_SET_NAME, name); }
 
+/* The kernel is asked itself: libc's function lies by itself, and would be the only one of its
+ * 64 KiB that the kernel then maps. Its cpu_set_t ends at 1,024 processors, too. */
 unsigned os_processor_count(void) {
-    cpu_set_t set;
+    uint64_t mask[8192 / WORD_BITS];
     int saved_errno = errno;
-    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
     errno = saved_errno;
-    return count > 0 ? (unsigned)count : 1;
+    unsigned count = 0;
+    for (size_t w = 0; bytes > 0 && w < (size_t)bytes / sizeof mask[0]; w++)
+        count += bit_count(mask[w]);
+    return count > 0 ? count : 1;
 }
 
 uint64_t os_random_seed(void) {
@@ -81,6 +93,21 @@ uint64_t os_random_seed(void) {
     if (bytes != NULL)
         memcpy(&seed, bytes, sizeof seed);
     return seed;
+}
+
+/* The finalizer of splitmix64. */
+static uint64_t scrambled(uint64_t word) {
+    word = (word ^ word >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    word = (word ^ word >> 27) * UINT64_C(0x94d049bb133111eb);
+    return word ^ word >> 31;
+}
+
+void os_random_fill(void *bytes, size_t count) {
+    int saved_errno = errno;
+    long got = syscall(SYS_getrandom, bytes, count, GRND_NONBLOCK);
+    errno = saved_errno;
+    for (size_t i = got < 0 ? 0 : (size_t)got; i < count; i++)
+        ((unsigned char *)bytes)[i] = (unsigned char)scrambled(os_random_seed() + i);
 }
 
 bool os_has_dynamic_linker(void) { return getauxval(AT_BASE) != 0; }
@@ -180,12 +207,35 @@ int os_file_create(const char *path) {
     return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 }
 
-int os_file_keep(int descriptor) {
+static bool is_same_file(int descriptor, const struct os_kept_file *file) {
+    struct stat status;
+    return descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_dev == file->device &&
+           status.st_ino == file->inode;
+}
+
+struct os_kept_file os_file_keep(int descriptor) {
     enum { OUT_OF_THE_WAY = 200 };
     int saved_errno = errno;
-    int kept = fcntl(descriptor, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
+    struct stat status;
+    struct os_kept_file file = {.first = -1, .second = -1};
+    if (fstat(descriptor, &status) == 0)
+        file = (struct os_kept_file){
+            .first = descriptor,
+            .second = fcntl(descriptor, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY),
+            .device = status.st_dev,
+            .inode = status.st_ino,
+        };
     errno = saved_errno;
-    return kept < 0 ? descriptor : kept;
+    return file;
+}
+
+int os_file_kept(const struct os_kept_file *file) {
+    int saved_errno = errno;
+    int kept = is_same_file(file->second, file)  ? file->second
+               : is_same_file(file->first, file) ? file->first
+                                                 : -1;
+    errno = saved_errno;
+    return kept;
 }
 
 void os_file_close(int descriptor) { close(descriptor); }

@@ -11,6 +11,10 @@ uint64_t os_now_ms(void);
 
 void os_sleep_ms(uint64_t ms);
 
+/* Milliseconds of processor time that all threads of the process have used. A call into the kernel.
+ */
+uint64_t os_process_cpu_ms(void);
+
 /* Whether the process may have more than one thread: what the C library says, if that is
  * wanted and it can tell. No system call, but it goes on saying so when they have ended. */
 bool os_may_be_threaded(bool ask_libc);
@@ -32,6 +36,10 @@ unsigned os_processor_count(void);
 
 /* A random word, the same during the life of the process. */
 uint64_t os_random_seed(void);
+
+/* Bytes that nobody outside can guess, nor tell from one another: not those that the C library
+ * has drawn its own secrets from. Less than that only where the kernel has none to give. */
+void os_random_fill(void *bytes, size_t count);
 
 /* The value of an environment variable, or NULL. Always NULL in a process that
  * runs with raised privileges. Valid until the environment changes. Works also
@@ -60,9 +68,15 @@ bool os_file_read(const char *path, char *text, size_t capacity);
 /* A new or emptied file to write to; -1 with errno as open(2). */
 int os_file_create(const char *path);
 
-/* A second descriptor for the same file, out of the way of programs that close
- * theirs; descriptor itself when there is none to be had. */
-int os_file_keep(int descriptor);
+/* A second descriptor for a file, out of the way of programs that close theirs, and later that
+ * descriptor: the first one if there was no second to be had, -1 if both are no more what they
+ * were. A program may close them all and open others, which must not be written to. */
+struct os_kept_file {
+    int first, second;
+    uint64_t device, inode;
+};
+struct os_kept_file os_file_keep(int descriptor);
+int os_file_kept(const struct os_kept_file *file);
 void os_file_close(int descriptor);
 
 #endif

@@ -10,6 +10,9 @@ enum {
     FINE_MAX = 8192, /* up to here FINE_STEPS classes a doubling, COARSE_STEPS above */
     FINE_STEPS = 32,
     COARSE_STEPS = 8,
+    PAGED_MIN = 4096, /* over this, a page with a header of up to an eighth of it */
+    PAGED_MAX = 4096 + 512,
+    PAGED_STEP = 64,
 };
 
 struct size_class size_classes[CLASS_COUNT];
@@ -21,6 +24,8 @@ static uint32_t step_after(uint32_t size) {
     uint32_t power = (uint32_t)1 << bit_highest(size);
     if (power < CLASS_LINEAR_MAX)
         return CLASS_STEP;
+    if (size >= PAGED_MIN && size < PAGED_MAX)
+        return PAGED_STEP;
     return power < FINE_MAX ? power / FINE_STEPS : power / COARSE_STEPS;
 }
 

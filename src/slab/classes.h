@@ -4,15 +4,17 @@
  *   1 .. 64      16 .. 1 KiB      16 bytes      arithmetic
  *   65 .. 96     1 .. 2 KiB       32 bytes      a table of 1 byte for each 32
  *   97 .. 128    2 .. 4 KiB       64 bytes
- *   129 .. 160   4 .. 8 KiB       128 bytes
- *   161 .. 176   8 .. 32 KiB      1/8 of the power of two below
- *   177 .. 216   32 KiB .. 1 MiB  the same      the leading bits
+ *   129 .. 136   4 .. 4.5 KiB     64 bytes
+ *   137 .. 164   4.5 .. 8 KiB     128 bytes
+ *   165 .. 180   8 .. 32 KiB      1/8 of the power of two below
+ *   181 .. 220   32 KiB .. 1 MiB  the same      the leading bits
  *
  * A class is also the index of its bin in a row of a thread's cache, so that
  * the fast path needs no translation; class 0 is no class (span/window.h).
  *
  * Programs like powers of two plus a header; the fine steps up to 8 KiB are for
- * them. Waste inside a block is at most 15 bytes up to 1 KiB, 3.1 % up to 8 KiB
+ * them, and the finest over 4 KiB, for pages with a header are the most common of
+ * all. Waste inside a block is at most 15 bytes up to 1 KiB, 3.1 % up to 8 KiB
  * and less than 12.5 % above. Every size is a multiple of 16. A class's blocks
  * start at multiples of its size from a 64 KiB boundary, so each is aligned to
  * the largest power of two that divides the size: powers of two are naturally
@@ -28,7 +30,7 @@ enum {
     CLASS_LINEAR_MAX = 1024,
     CLASS_TABLE_STEP = 32,
     CLASS_TABLE_MAX = 32 * 1024,
-    CLASS_BITS_FIRST = 177,  /* the first class over CLASS_TABLE_MAX */
+    CLASS_BITS_FIRST = 181,  /* the first class over CLASS_TABLE_MAX */
     CLASS_COUNT = BIN_LARGE, /* classes 1 .. CLASS_COUNT - 1 */
     CLASS_SIZE_MAX = 1024 * 1024,
 };

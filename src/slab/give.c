@@ -27,7 +27,8 @@ static unsigned count_neighbours(void **blocks, unsigned most, ptrdiff_t step) {
 static unsigned give_neighbours(struct span *span, const struct size_class *shape, void **blocks,
                                 unsigned count) {
     ptrdiff_t size = shape->size;
-    uint32_t capacity = span->capacity;
+    /* No span has no home, and that is nobody's. */
+    uint32_t capacity = span->capacity; // NOLINT(clang-analyzer-core.NullDereference)
     ptrdiff_t offset = (const char *)blocks[0] - span->start;
     uint32_t index = class_index(shape, (size_t)offset);
     if (index >= capacity || index * size != offset)
@@ -79,19 +80,21 @@ _Noreturn static void report_block(unsigned class, const void *block, const char
  * blocks and returns how many they are. Stops at a bad one, which *bad then
  * names; bad NULL: steps over bad ones.
  *
- * A slab's class and shard, read here under the pool's lock, hold still as long
- * as the lock is held if they are this pool's. */
+ * A slab's home, read here under the pool's lock, holds still as long as the lock is held
+ * if it is this pool. */
 static unsigned give_to(unsigned shard, unsigned class, void **blocks, unsigned count, void **bad) {
     const struct size_class *shape = &size_classes[class];
     struct list retired;
     list_init(&retired);
     unsigned rest = 0;
     unsigned given = 0;
+    const uint16_t ours = home_make(shard, class);
     struct pool *pool = pool_lock(shard, class);
     for (unsigned i = 0; i < count;) {
         struct span *span = find_span(blocks[i]);
-        bool is_ours = span != NULL && span_class(span) == class;
-        if (is_ours && hak_unlikely(span_shard_of(span) != shard)) {
+        uint16_t home = span != NULL ? span_home(span) : 0;
+        bool is_ours = home == ours;
+        if (hak_unlikely(!is_ours) && home_class(home) == class) { /* another shard's */
             blocks[rest++] = blocks[i++];
             continue;
         }
@@ -121,7 +124,7 @@ void slab_give(unsigned class, void **blocks, unsigned count) {
         struct span *span = find_span(blocks[0]);
         void *bad = span == NULL ? blocks[0] : NULL;
         if (bad == NULL)
-            count = give_to(span_shard_of(span), class, blocks, count, &bad);
+            count = give_to(home_shard(span_home(span)), class, blocks, count, &bad);
         if (bad != NULL)
             report_block(class, bad, "free");
     }
@@ -130,9 +133,10 @@ void slab_give(unsigned class, void **blocks, unsigned count) {
 void slab_reclaim(unsigned class, void **blocks, unsigned count) {
     while (count != 0) {
         struct span *span = find_span(blocks[0]);
-        if (span == NULL || span_class(span) != class)
+        uint16_t home = span != NULL ? span_home(span) : 0;
+        if (home_class(home) != class)
             blocks[0] = blocks[--count];
         else
-            count = give_to(span_shard_of(span), class, blocks, count, NULL);
+            count = give_to(home_shard(home), class, blocks, count, NULL);
     }
 }

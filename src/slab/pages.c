@@ -17,7 +17,7 @@
  *
  * Meanwhile other blocks of the slab come and go as ever, and another shard may adopt it:
  * so it is looked up again before the third step. A block freed twice meanwhile is found
- * then, when its bit turns out to be set.
+ * then, when its bit turns out to be set, or the slab has become empty and gone (pages.pml).
  *
  * The marks (`purged` in span/super.h) say what need not be purged again, and what reads as
  * zero. They go when a block on the page is handed out. Where the kernel refuses (locked
@@ -163,6 +163,21 @@ static void find_holes(struct claim *claim) {
     }
 }
 
+bool pages_marks_hold(const struct span *span) {
+    unsigned per_slab = pages_of_slab();
+    const uint16_t *masks = purged_masks(span);
+    bool holds = populated_pages(span) <= span->slabs * per_slab;
+    for (unsigned s = 0; s < span->slabs; s++) {
+        for (unsigned mask = masks[s]; mask != 0 && holds; mask &= mask - 1) {
+            unsigned p = bit_lowest(mask);
+            struct hole page = look_at_page(span, s * per_slab + p);
+            holds = p < per_slab && span->has_purged &&
+                    bitmap_has_all(span->free_bits, page.block, page.blocks);
+        }
+    }
+    return holds;
+}
+
 /* --- claim, purge, return ---------------------------------------------------------- */
 
 /* Whose holes are purged. NOT_THE_NEXT leaves out the slab that the next blocks come from,
@@ -245,22 +260,34 @@ static bool return_hole(struct span *span, const struct hole *hole) {
     return bitmap_change(span->free_bits, hole->block, hole->blocks, true);
 }
 
-static void return_holes(struct claim *claim) {
+/* The pool of a claimed slab. NULL: claimed blocks have been given back once more, and so it
+ * became empty and went, perhaps to another class. */
+static struct pool *lock_claimed(const struct claim *claim) {
+    struct pool *pool = pool_lock_of(claim->span);
+    if (pool == NULL || span_class(claim->span) == claim->class)
+        return pool;
+    os_lock_release(&pool->lock);
+    return NULL;
+}
+
+/* False if some blocks of the holes were free already. */
+static bool return_holes(struct claim *claim) {
     struct span *span = claim->span;
     struct list retired;
     list_init(&retired);
+    struct pool *pool = lock_claimed(claim);
+    if (pool == NULL)
+        return false;
     bool is_whole = true;
-    struct pool *pool = pool_lock_of(span);
     for (unsigned h = 0; h < claim->count; h++) {
         is_whole &= return_hole(span, &claim->holes[h]);
         pool->free_blocks += claim->holes[h].blocks;
     }
-    pool_settle_given(pool, span, &retired);
+    if (is_whole) /* else it counts more free blocks than there are */
+        pool_settle_given(pool, span, &retired);
     os_lock_release(&pool->lock);
     pool_give_retired(&retired);
-    if (!is_whole)
-        hak_panic(HAK_DOUBLE_FREE, "free: a block of size class %zu in slab %p was free already",
-                  class_size(claim->class), (void *)span->start);
+    return is_whole;
 }
 
 static size_t purge_slab(struct span *span, enum choice choice) {
@@ -268,7 +295,9 @@ static size_t purge_slab(struct span *span, enum choice choice) {
     if (!claim_holes(&claim, choice))
         return 0;
     size_t bytes = purge_holes(&claim);
-    return_holes(&claim);
+    if (!return_holes(&claim))
+        hak_panic(HAK_DOUBLE_FREE, "free: a block of size class %zu in slab %p was free already",
+                  class_size(claim.class), (void *)span->start);
     return bytes;
 }
 

@@ -40,18 +40,17 @@ struct pool *pool_lock(unsigned shard, unsigned class) {
 
 struct pool *pool_lock_of(struct span *span) {
     for (;;) {
-        unsigned class = span_class(span);
-        unsigned shard = span_shard_of(span);
-        if (class == 0)
+        uint16_t home = span_home(span);
+        if (home == 0)
             return NULL;
-        struct pool *pool = pool_lock(shard, class);
-        if (span_class(span) == class && span_shard_of(span) == shard)
+        struct pool *pool = pool_lock(home_shard(home), home_class(home));
+        if (span_home(span) == home)
             return pool;
         os_lock_release(&pool->lock);
     }
 }
 
-static unsigned wanted_rank(const struct span *span) {
+unsigned pool_wanted_rank(const struct span *span) {
     if (span->free_count == 0)
         return FILL_UNLISTED;
     return (span->free_count * (unsigned)FILL_RANKS - 1) / span->capacity;
@@ -59,7 +58,7 @@ static unsigned wanted_rank(const struct span *span) {
 
 /* Puts a slab on the list that its number of free blocks asks for. */
 void pool_settle(struct pool *pool, struct span *span) {
-    unsigned rank = wanted_rank(span);
+    unsigned rank = pool_wanted_rank(span);
     if (rank == span->fill_rank)
         return;
     if (span->fill_rank == FILL_UNLISTED)
@@ -100,7 +99,7 @@ void pool_retire(struct pool *pool, struct span *span, struct list *retired) {
     populate_learn(pool, span);
     pool_count(&pool->slab_count, -span->slabs);
     pool->free_blocks -= span->capacity;
-    atomic_store_explicit(&span->class, 0, memory_order_relaxed);
+    span_set_home(span, 0);
     pool_write_entries(span, 0);
     list_push_back(retired, &span->link);
 }

@@ -5,15 +5,31 @@
 
 #include "slab/slab.h"
 
-/* Pairs with the release in add_span: who finds the new class finds the new shard, too,
- * read after it, and never takes the lock of the old one for the right one. */
-hak_inline unsigned span_class(const struct span *span) {
-    return atomic_load_explicit(&span->class, memory_order_acquire);
+/* The pool that a span's blocks go home to, shard and class in one word:
+ *
+ *   | shard, 8 bits | class, 8 bits |     0: none, for there is no class 0
+ *
+ * A span enters and leaves a pool under its lock. So who holds the lock of a pool and then
+ * reads that this is the span's home may rely on it until the lock is released. Read one
+ * after the other, the class may be that of one pool and the shard that of the next
+ * (home.pml). */
+_Static_assert(MAX_SHARDS <= 256 && CLASS_COUNT <= 256, "a home fits 16 bits");
+
+hak_inline uint16_t home_make(unsigned shard, unsigned class) {
+    return (uint16_t)(shard << 8 | class);
+}
+hak_inline unsigned home_shard(uint16_t home) { return home >> 8; }
+hak_inline unsigned home_class(uint16_t home) { return home & 0xff; }
+
+hak_inline uint16_t span_home(const struct span *span) {
+    return atomic_load_explicit(&span->home, memory_order_relaxed);
+}
+hak_inline void span_set_home(struct span *span, uint16_t home) {
+    atomic_store_explicit(&span->home, home, memory_order_relaxed);
 }
 
-hak_inline unsigned span_shard_of(const struct span *span) {
-    return atomic_load_explicit(&span->shard, memory_order_relaxed);
-}
+/* 0: it holds no blocks. */
+hak_inline unsigned span_class(const struct span *span) { return home_class(span_home(span)); }
 
 /* Locks a class's pool in a shard, setting it up at its first use. */
 struct pool *pool_lock(unsigned shard, unsigned class);
@@ -26,6 +42,9 @@ hak_inline void pool_count(_Atomic uint32_t *counter, int change) {
     uint32_t count = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, count + (uint32_t)change, memory_order_relaxed);
 }
+
+/* The list that a slab's number of free blocks asks for; FILL_UNLISTED: none. */
+unsigned pool_wanted_rank(const struct span *span);
 
 /* Puts a slab on the list that its number of free blocks asks for; takes it off all. */
 void pool_settle(struct pool *pool, struct span *span);
@@ -63,6 +82,10 @@ void pages_begin(struct span *span, size_t populated_bytes);
 /* All blocks between from and to, in a slab that has purged pages, are with threads or the
  * program now; true if the pages there read as zero, all of them. */
 bool pages_taken(struct span *span, const char *from, const char *to);
+
+/* For checks, with slab_pages_lock held: whether all blocks on pages that are marked as
+ * purged are free. */
+bool pages_marks_hold(const struct span *span);
 
 /* A shard has grown by a fresh slab: if it goes on growing, pages of quiet slabs go. Locks
  * of pools are not held. */

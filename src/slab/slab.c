@@ -18,10 +18,8 @@
  * empty slab of a busy class stays when it is the pool's last, so that a program
  * that frees and allocates in turns does not set up the same slab again and again.
  *
- * Lock: a pool's lock protects its lists and the slab fields of its spans. A
- * span's class and shard change only under the lock of the pool that it leaves;
- * so whoever holds that lock and finds them as expected may rely on them. Spans
- * are taken and given without the lock. */
+ * Lock: a pool's lock protects its lists and the slab fields of its spans, which enter and
+ * leave it under this lock alone (pool.h). Spans are taken and given without it. */
 #include "os/metadata.h"
 #include "slab/pool.h"
 
@@ -99,8 +97,7 @@ static unsigned add_span(unsigned shard, unsigned class, struct need need, bool 
     bool may_populate = *is_zero && need.is_growing;
     pages_begin(span, may_populate ? populate_fresh(&pools[shard][class], class, span) : 0);
     struct pool *pool = pool_lock(shard, class);
-    atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
-    atomic_store_explicit(&span->class, (uint8_t) class, memory_order_release);
+    span_set_home(span, home_make(shard, class));
     pool_write_entries(span, slab_entry(shard, class));
     pool_count(&pool->slab_count, span->slabs);
     pool->free_blocks += span->capacity;
@@ -143,7 +140,7 @@ static bool move_sparse(struct pool *from, struct pool *to, unsigned shard, unsi
         pool_count(&from->slab_count, -span->slabs);
         from->free_blocks -= span->free_count;
         to->free_blocks += span->free_count;
-        atomic_store_explicit(&span->shard, (uint16_t)shard, memory_order_relaxed);
+        span_set_home(span, home_make(shard, class));
         pool_write_entries(span, slab_entry(shard, class));
         pool_count(&to->slab_count, span->slabs);
         pool_settle(to, span);

@@ -62,6 +62,13 @@ void slab_reclaim(unsigned class, void **blocks, unsigned count);
  * to become empty (sparse.c). False for other pointers. A hint: true now. */
 bool slab_is_sparse(const void *block, unsigned class);
 
+/* The block of a class that a pointer points into, in use or not; false: into none. For reports. */
+struct slab_place {
+    const char *block, *slab; /* where they start; of several slabs, the first */
+    unsigned class;
+};
+bool slab_find(const void *pointer, struct slab_place *place);
+
 /* Gives wholly free slabs back to their SuperSlabs. */
 void slab_trim(void);
 
@@ -104,6 +111,17 @@ struct class_stats {
     size_t slab_bytes;
 };
 struct class_stats slab_stats(unsigned class);
+
+/* --- check.c ------------------------------------------------------------------- */
+
+/* Whether pools, slabs, their bitmaps and map entries agree; else *finding says what does
+ * not. is_alone: as span_check has it. */
+bool slab_check(struct finding *finding, bool is_alone);
+
+/* Whether all of count pointers, which lie in a bin of the calling thread, are different blocks
+ * of a class that are with a thread or the program. */
+bool slab_check_cached(struct finding *finding, unsigned class, void *const *blocks,
+                       unsigned count);
 
 /* The slab entry of a class in a shard's row. */
 hak_inline uint16_t slab_entry(unsigned shard, unsigned class) {

@@ -358,3 +358,13 @@ struct arena_stats arena_stats(void) {
     os_lock_release(&arena_lock);
     return stats;
 }
+
+struct arena_view arena_view(void) {
+    return (struct arena_view){
+        .free_set = free_set,
+        .frontier = frontier,
+        .reserved = reserved_count,
+        .committed = committed_count,
+        .dirty_list = &dirty_list,
+    };
+}

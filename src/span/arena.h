@@ -40,6 +40,15 @@ struct arena_stats {
 };
 struct arena_stats arena_stats(void);
 
+/* What check.c holds against the descriptors. Valid while arena_lock is held. */
+struct arena_view {
+    const uint64_t *free_set;      /* bit i: SuperSlab i is free */
+    size_t frontier;               /* the bits below count */
+    size_t reserved, committed;    /* SuperSlabs */
+    const struct list *dirty_list; /* by dirty_link */
+};
+struct arena_view arena_view(void);
+
 hak_global struct os_lock arena_lock;
 
 #endif

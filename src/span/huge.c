@@ -174,9 +174,63 @@ void *huge_start_of(const void *pointer, size_t *bytes) {
     return start;
 }
 
+void *huge_next(const void *address, size_t *bytes) {
+    char *start = NULL;
+    os_lock_acquire(&huge_lock);
+    size_t rank = rank_of(address);
+    if (rank < count) {
+        start = table[rank].start;
+        *bytes = table[rank].bytes;
+    }
+    os_lock_release(&huge_lock);
+    return start;
+}
+
+bool huge_table_contains(uintptr_t address) {
+    os_lock_acquire(&huge_lock);
+    bool is_in = address - (uintptr_t)table < capacity * sizeof *table;
+    os_lock_release(&huge_lock);
+    return is_in;
+}
+
 struct huge_stats huge_stats(void) {
     os_lock_acquire(&huge_lock);
     struct huge_stats stats = {count, live_bytes, peak_bytes, taken_total, given_total};
     os_lock_release(&huge_lock);
     return stats;
+}
+
+static bool check_entry(struct finding *finding, const struct huge *entry) {
+    size_t page = os_page_size();
+    if (!is_aligned((uintptr_t)entry->start | entry->bytes, page) || entry->bytes == 0)
+        return finding_note(finding, "huge block %p of %zu bytes is not made of whole pages",
+                            (void *)entry->start, entry->bytes);
+    const struct huge *before = entry == table ? NULL : entry - 1;
+    if (before != NULL && before->start + before->bytes > entry->start)
+        return finding_note(finding,
+                            "huge block %p overlaps or precedes huge block %p of %zu bytes",
+                            (void *)entry->start, (void *)before->start, before->bytes);
+    return true;
+}
+
+static bool check_table(struct finding *finding) {
+    size_t bytes = 0;
+    if (count > capacity)
+        return finding_note(finding, "%zu huge blocks in a table for %zu", count, capacity);
+    for (size_t i = 0; i < count; i++) {
+        if (!check_entry(finding, &table[i]))
+            return false;
+        bytes += table[i].bytes;
+    }
+    if (bytes != live_bytes || taken_total - given_total != count)
+        return finding_note(finding, "huge blocks: %zu of %zu bytes, noted are %zu of %zu", count,
+                            bytes, (size_t)(taken_total - given_total), live_bytes);
+    return true;
+}
+
+bool huge_check(struct finding *finding) {
+    os_lock_acquire(&huge_lock);
+    bool is_whole = check_table(finding);
+    os_lock_release(&huge_lock);
+    return is_whole;
 }

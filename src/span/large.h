@@ -4,6 +4,7 @@
 #ifndef HAK_SPAN_LARGE_H
 #define HAK_SPAN_LARGE_H
 
+#include "base/finding.h"
 #include "os/lock.h"
 #include "span/span.h"
 
@@ -31,11 +32,20 @@ size_t huge_usable_bytes(const void *pointer); /* 0: none starts there */
 /* The huge block that covers pointer, for reports; NULL if none. */
 void *huge_start_of(const void *pointer, size_t *bytes);
 
+/* The first huge block that starts above an address; NULL: there is none. */
+void *huge_next(const void *address, size_t *bytes);
+
+/* Whether an address lies in the table of huge blocks. */
+bool huge_table_contains(uintptr_t address);
+
 struct huge_stats {
     size_t count, bytes, peak_bytes;
     uint64_t taken, given;
 };
 struct huge_stats huge_stats(void);
+
+/* Whether the table is whole: blocks of whole pages, ascending, apart, and their sums. */
+bool huge_check(struct finding *finding);
 
 hak_global struct os_lock huge_lock;
 

@@ -21,7 +21,7 @@ static void require_alignment(const void *pointer, const char *operation) {
 
 /* A freed large block keeps its map entry and its descriptor until its slabs
  * serve something else. */
-static bool was_large(const void *pointer, size_t *bytes) {
+bool report_was_large(const void *pointer, size_t *bytes) {
     struct super *super = window_super(window_super_index(pointer));
     if (super == NULL || entry_bin(window_entry(pointer)) != BIN_LARGE)
         return false;
@@ -44,7 +44,7 @@ void report_bad_pointer(const void *pointer, const char *operation) {
         hak_panic(HAK_INVALID_POINTER,
                   "%s(%p): inside block %p of %zu bytes (large, slab %p), not its start", operation,
                   pointer, (void *)span->start, span_bytes(span), (void *)span->start);
-    if (span == NULL && was_large(pointer, &bytes))
+    if (span == NULL && report_was_large(pointer, &bytes))
         hak_panic(HAK_DOUBLE_FREE, "%s(%p): block %p of %zu bytes (large, slab %p) is free already",
                   operation, pointer, pointer, bytes, pointer);
     hak_panic(HAK_INVALID_POINTER, "%s(%p): in HAKMEM's heap, but no block is there", operation,

@@ -13,4 +13,7 @@ _Noreturn void report_bad_pointer(const void *pointer, const char *operation);
 _Noreturn void report_bad_block(const void *pointer, const char *operation, const char *span_start,
                                 size_t block_bytes, size_t capacity, bool is_free);
 
+/* Whether a large block started here whose descriptor still tells how large it was. */
+bool report_was_large(const void *pointer, size_t *bytes);
+
 #endif

@@ -19,7 +19,7 @@
 
 enum { DIRTY_LOOKS = 8 }; /* SuperSlabs that a search for used pages looks at */
 
-struct span_shard span_shards[MAX_SHARDS];
+struct span_shard span_shards[MAX_SHARDS + 1];
 
 void shard_init(struct span_shard *shard) {
     for (unsigned f = 0; f <= SUPER_SLABS; f++)

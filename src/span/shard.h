@@ -24,7 +24,7 @@ struct span_shard {
     uint64_t growth_window;            /* which stretch of GROWTH_MS it is (purge.c) */
     size_t grown_bytes, grown_earlier; /* by untouched pages: in it, and in the one before */
 };
-hak_global struct span_shard span_shards[MAX_SHARDS];
+hak_global struct span_shard span_shards[MAX_SHARDS + 1];
 
 void shard_init(struct span_shard *shard);
 

@@ -17,8 +17,8 @@ static unsigned shard_count;
 
 void span_init(unsigned count) {
     limits_init();
-    shard_count = count;
-    for (unsigned s = 0; s < count; s++)
+    shard_count = count + 1;
+    for (unsigned s = 0; s < shard_count; s++)
         shard_init(&span_shards[s]);
 }
 
@@ -140,7 +140,8 @@ struct span *span_take(unsigned shard, const struct span_request *request, bool 
     bool fits = request->slabs <= SUPER_SLABS && request->alignment <= SUPER_SLABS;
     struct span *span =
         fits ? take_within(home, request, is_zero) : take_run(home, request, is_zero);
-    if (span != NULL && *is_zero)
+    /* Of a guarded block's span no more than a page or two will ever be touched. */
+    if (span != NULL && *is_zero && request->state != SPAN_GUARDED)
         span_trade(shard, span_bytes(span));
     return span;
 }
@@ -233,11 +234,12 @@ struct span *span_of_long(const void *pointer) {
 
 /* --- resizing in place ------------------------------------------------------- */
 
-/* Takes the slabs behind a span inside its SuperSlab. */
-static bool extend_within(struct span_shard *shard, struct super *super, unsigned from,
-                          unsigned to) {
+/* Takes the slabs behind a span inside its SuperSlab; how much of them is untouched. */
+static bool extend_within(struct span_shard *shard, struct super *super, unsigned from, unsigned to,
+                          size_t *untouched) {
     uint32_t mask = slab_mask(from, to - from);
-    if ((super->free & mask) != mask || !charge(super, mask))
+    *untouched = untouched_bytes(super, mask);
+    if ((super->free & mask) != mask || !limits_charge(*untouched))
         return false;
     shard_take(shard, super, mask);
     return true;
@@ -280,20 +282,22 @@ static bool rest_is_free(const struct growth *growth) {
     return (growth->last->free & growth->rest) == growth->rest;
 }
 
-static bool charge_growth(const struct growth *growth, size_t begin, size_t slabs) {
+static size_t untouched_growth_bytes(const struct growth *growth, size_t begin, size_t slabs) {
     size_t from = growth->first - begin;
-    return limits_charge(untouched_bytes(growth->last, growth->rest) +
-                         untouched_run_bytes(begin, slabs, from, from + growth->count));
+    return untouched_bytes(growth->last, growth->rest) +
+           untouched_run_bytes(begin, slabs, from, from + growth->count);
 }
 
 /* Lengthens a run: the rest of its last SuperSlab must be free, and so must as many
  * SuperSlabs behind it as it needs. */
-static bool extend_run(struct span_shard *shard, struct super *head, size_t from, size_t to) {
+static bool extend_run(struct span_shard *shard, struct super *head, size_t from, size_t to,
+                       size_t *untouched) {
     struct growth growth = growth_of(head, from, to);
     if (!rest_is_free(&growth) || !take_behind(shard, &growth))
         return false;
     size_t begin = window_super_index(head->start);
-    if (!rest_is_free(&growth) || !charge_growth(&growth, begin, to)) {
+    *untouched = untouched_growth_bytes(&growth, begin, to);
+    if (!rest_is_free(&growth) || !limits_charge(*untouched)) {
         give_supers(growth.first, growth.count); /* another thread was quicker, or it is too much */
         return false;
     }
@@ -311,12 +315,12 @@ static bool extend_run(struct span_shard *shard, struct super *head, size_t from
     return true;
 }
 
-static bool extend(struct span_shard *shard, struct span *span, size_t slabs) {
+static bool extend(struct span_shard *shard, struct span *span, size_t slabs, size_t *untouched) {
     struct super *super = super_of(span);
     unsigned first = super_index_of_slab(super, span->start);
     if (first + slabs <= SUPER_SLABS)
-        return extend_within(shard, super, first + span->slabs, first + (unsigned)slabs);
-    return first == 0 && extend_run(shard, super, span->slabs, slabs);
+        return extend_within(shard, super, first + span->slabs, first + (unsigned)slabs, untouched);
+    return first == 0 && extend_run(shard, super, span->slabs, slabs, untouched);
 }
 
 bool span_resize(struct span *span, size_t slabs) {
@@ -325,10 +329,11 @@ bool span_resize(struct span *span, size_t slabs) {
     struct span_shard *shard = span_lock_home(span);
     hak_assert(shard != NULL && slabs != 0);
     bool done = true;
+    size_t untouched = 0;
     struct super *super = super_of(span);
     unsigned first = super_index_of_slab(super, span->start);
     if (slabs > span->slabs)
-        done = extend(shard, span, slabs);
+        done = extend(shard, span, slabs, &untouched);
     else if (slabs < span->slabs && first + span->slabs <= SUPER_SLABS)
         shard_give(shard, super, slab_mask(first + (unsigned)slabs, span->slabs - (unsigned)slabs));
     else if (slabs < span->slabs)
@@ -338,6 +343,8 @@ bool span_resize(struct span *span, size_t slabs) {
         span->slabs = (uint16_t)slabs;
     }
     os_lock_release(&shard->lock);
+    if (done && untouched != 0)
+        span_trade((unsigned)(shard - span_shards), untouched);
     return done;
 }
 

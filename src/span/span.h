@@ -3,10 +3,14 @@
 #ifndef HAK_SPAN_SPAN_H
 #define HAK_SPAN_SPAN_H
 
+#include "base/finding.h"
 #include "span/super.h"
 
+/* For so many shards, and one more behind them, which no thread belongs to: of guarded blocks
+ * (modes/guard.c). Few, and kept long, they would hold SuperSlabs of others. */
 void span_init(unsigned shard_count);
-unsigned span_shard_count(void);
+unsigned span_shard_count(void); /* with that one */
+hak_inline unsigned span_guard_shard(void) { return span_shard_count() - 1; }
 
 /* Pages that have been used cost no fault, but are resident, all of them; untouched ones
  * become so one by one as they are written. */
@@ -81,5 +85,12 @@ struct span_stats {
     uint64_t large_taken, large_given;
 };
 struct span_stats span_stats(void);
+
+/* --- check.c ------------------------------------------------------------------- */
+
+/* Whether SuperSlabs, spans, the class map and huge blocks agree; else *finding says what
+ * does not. is_alone: no other thread is inside the allocator, nor was one in the moment of a
+ * fork; then also what threads change without a lock must be as they leave it. */
+bool span_check(struct finding *finding, bool is_alone);
 
 #endif

@@ -31,7 +31,9 @@ enum {
     SPAN_INLINE_WORDS = 2,
 };
 
-enum span_state { SPAN_FREE, SPAN_TAKEN, SPAN_LARGE };
+enum span_state { SPAN_FREE, SPAN_TAKEN, SPAN_LARGE, SPAN_GUARDED };
+
+struct guarded; /* of modes/guard.c */
 
 struct span {
     /* The span layer's; written under the lock of the SuperSlab's shard. */
@@ -39,19 +41,20 @@ struct span {
     uint16_t slabs;
     uint8_t state; /* enum span_state */
 
-    /* The slab layer's, while it uses the span for blocks of one class. class
-     * and shard are read without a lock to find the lock, then checked under it;
-     * class 0 says: no blocks here. */
-    bool has_purged; /* some bit of its slabs' purged masks may be set */
-    _Atomic uint16_t shard;
-    _Atomic uint8_t class;
-    uint8_t fill_rank;   /* which of the class's lists it is on */
-    uint16_t capacity;   /* blocks */
-    uint16_t free_count; /* bits set in free_bits */
-    uint16_t first_word; /* no bit is set in the words below */
-    uint16_t touched;    /* blocks from this index on have been zero all along */
+    /* The slab layer's, while it uses the span for blocks of one class. */
+    bool has_purged;       /* some bit of its slabs' purged masks may be set */
+    _Atomic uint16_t home; /* its pool (slab/pool.h), 0: none; read without a lock to find the
+                            * lock, then checked under it */
+    uint8_t fill_rank;     /* which of the class's lists it is on */
+    uint16_t capacity;     /* blocks */
+    uint16_t free_count;   /* bits set in free_bits */
+    uint16_t first_word;   /* no bit is set in the words below */
+    uint16_t touched;      /* blocks from this index on have been zero all along */
     struct list link;
-    uint64_t *free_bits;                     /* bit i: block i is free, and not cached either */
+    union {
+        uint64_t *free_bits;     /* bit i: block i is free, and not cached either */
+        struct guarded *guarded; /* of SPAN_GUARDED: what is known of its block */
+    };
     uint64_t inline_bits[SPAN_INLINE_WORDS]; /* free_bits of a slab of few blocks */
 };
 _Static_assert(sizeof(struct span) == HAK_CACHE_LINE, "a descriptor is a cache line");

@@ -68,7 +68,7 @@ static char *reserved_place(size_t *bytes) {
 
 bool window_init(size_t bytes, uint64_t seed) {
     bytes = align_down(bytes, SUPER_BYTES);
-    char *place = HAK_TSAN ? NULL : random_place(bytes, seed);
+    char *place = os_may_choose_addresses() ? random_place(bytes, seed) : NULL;
     if (place == NULL) {
         place = reserved_place(&bytes);
         reserved_whole = true;

@@ -36,8 +36,9 @@ enum {
     ROW_BYTES = 4096,
     ROW_COUNT = 16,  /* 16 rows * 4096 bytes: an entry fits 16 bits */
     BIN_NONE = 0,    /* malloc(0), and entry 0 */
-    BIN_LARGE = 217, /* a large block: always full */
-    BIN_COUNT = 224, /* 1 .. 216 are the size classes of slab/classes.h */
+    BIN_LARGE = 221, /* a large block: always full, */
+    BIN_GUARD = 222, /* and so is this, of a guarded one (modes/guard.c) */
+    BIN_COUNT = 224, /* 1 .. 220 are the size classes of slab/classes.h */
 };
 
 struct super;

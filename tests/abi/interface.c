@@ -61,6 +61,11 @@ static void load_interface(void) {
     }
 }
 
+bool abi_is_hardened(void) {
+    const char *options = getenv("HAKMEM_OPTIONS");
+    return !abi_is_glibc() && options != NULL && strstr(options, "hardened=") != NULL;
+}
+
 int abi_main(int argc, char **argv, const struct abi_test *tests, size_t count) {
     static const char *const modes[] = {"glibc", "preload", "linked", "hak"};
     for (size_t i = 0; argc == 2 && i < TEST_COUNT_OF(modes); i++) {

@@ -75,6 +75,9 @@ int abi_main(int argc, char **argv, const struct abi_test *tests, size_t count);
 /* Whether the program runs on glibc's allocator. */
 bool abi_is_glibc(void);
 
+/* Whether blocks have canaries behind them (HAKMEM_OPTIONS=hardened=...). */
+bool abi_is_hardened(void);
+
 /* Fills a block with bytes that depend on seed, and tells whether they are
  * still there. */
 void pattern_fill(void *block, size_t size, unsigned seed);

@@ -37,8 +37,9 @@ cmocka_fail(const char *file, int line, const char *format, ...) {
     exit(1);
 }
 
-/* Where skip() leads; of each source file its own, the one that runs its tests. */
-__attribute__((unused)) static jmp_buf cmocka_skipped;
+/* Where skip() leads. Weak, so that the source files of a program share one: tests need not lie in
+ * the file that runs them. */
+__attribute__((weak)) jmp_buf cmocka_skipped;
 
 static inline int _cmocka_run_group_tests(const char *group, const struct CMUnitTest *tests,
                                           size_t count, int (*setup)(void **),

@@ -24,6 +24,7 @@ extern const struct bug bugs_foreign[];
 extern const struct bug bugs_inside[];
 extern const struct bug bugs_double[];
 extern const struct bug bugs_flush[];
+extern const struct bug bugs_hardened[]; /* seen in hardened mode */
 
 /* Hides from the compiler where a pointer came from, or it would refuse to
  * compile these programs. */

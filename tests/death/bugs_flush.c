@@ -104,6 +104,12 @@ static void duplicate_after_class_changed(void) {
     process_trim(); /* empties this thread's bins; a malloc would hand the duplicate out */
 }
 
+/* Where a block of 2,048 bytes may start; in hardened mode it takes 2,112. */
+static bool may_start_in_new_class(const void *block) {
+    uintptr_t offset = (uintptr_t)block % SLAB_BYTES;
+    return offset % 2048 == 0 || offset % 2112 == 0;
+}
+
 /* The same with a free that comes when the slab already is another's: the
  * pointer is taken for one of the new class. */
 static void free_inside_the_new_class(void) {
@@ -112,7 +118,7 @@ static void free_inside_the_new_class(void) {
     void *old = NULL;
     for (size_t i = 2000; old == NULL; i++) {
         CHECK(i < 4000);
-        if ((uintptr_t)stale.blocks[i] % SLAB_BYTES % 2048 != 0)
+        if (!may_start_in_new_class(stale.blocks[i]))
             old = stale.blocks[i];
     }
     announce(old);

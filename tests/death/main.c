@@ -63,7 +63,8 @@ void in_a_thread(void (*run)(void *), void *argument) {
 }
 
 static const struct bug *find_bug(const char *name) {
-    const struct bug *tables[] = {bugs_foreign, bugs_inside, bugs_double, bugs_flush};
+    const struct bug *tables[] = {bugs_foreign, bugs_inside, bugs_double, bugs_flush,
+                                  bugs_hardened};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         for (const struct bug *bug = tables[i]; bug->name != NULL; bug++) {
             if (strcmp(bug->name, name) == 0)

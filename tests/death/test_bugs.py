@@ -117,10 +117,10 @@ class Outcome:
     reports: list[str]
 
 
-def run(*arguments: str) -> Outcome:
+def run(*arguments: str, options: str = "") -> Outcome:
     finished = subprocess.run(
         [PROGRAM, *arguments],
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | {"HAKMEM_OPTIONS": options},
         capture_output=True,
         text=True,
         timeout=120,

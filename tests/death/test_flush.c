@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "hakmem/hakmem.h"
-#include "slab/slab.h"
+#include "slab/pool.h"
 
 enum { BLOCK_BYTES = 400, MOST = 4096 };
 
@@ -37,9 +37,7 @@ static void take_slab(unsigned shard, void **blocks) {
         assert_ptr_equal(span_of(blocks[i]), span_of(blocks[0]));
 }
 
-static unsigned shard_of(const void *block) {
-    return atomic_load_explicit(&span_of(block)->shard, memory_order_relaxed);
-}
+static unsigned shard_of(const void *block) { return home_shard(span_home(span_of(block))); }
 
 static uint32_t partial_count(unsigned shard) {
     return atomic_load_explicit(&pools[shard][class].partial_count, memory_order_relaxed);

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hakmem/hakmem.h"
 #include "interpreter.h"
 #include "os/memory.h"
 
@@ -29,6 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     run = (struct interpreter){.tag_seed = 1, .expects_refusals = true};
     interpreter_run(&run, bytes + PATTERN_BYTES, count - PATTERN_BYTES);
     os_test_refuses = NULL;
+    hak_check_heap();
     /* Now that the kernel gives again, so must the heap. */
     run.expects_refusals = false;
     interpreter_run_random(&run, 1, 256);

@@ -1,5 +1,5 @@
 /* libFuzzer chooses the operations of the model's interpreter. The heap is not
- * made anew for each input, as no program's is; blocks are. */
+ * made anew for each input, as no program's is; blocks are. interpreter_end checks the heap. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -10,8 +10,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
-static const char *const names[] = {"profile",  "stats",  "stats_file", "arena_size",
-                                    "decay_ms", "shards", "thp",        "verbose"};
+static const char *const names[] = {"profile",    "stats",       "stats_file", "arena_size",
+                                    "decay_ms",   "shards",      "soft_limit", "hard_limit",
+                                    "guard_rate", "guard_slots", "hardened",   "zero_on_free",
+                                    "history",    "leaks",       "thp",        "verbose"};
 enum { TEXT_MAX = 4096, VALUE_MAX = 1024, NAMES = sizeof names / sizeof names[0] };
 
 static void print(const char *name, char value[VALUE_MAX]) {

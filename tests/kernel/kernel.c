@@ -10,6 +10,7 @@
  *                        no multiple of the page
  *   address_bits=N       addresses end at 2^N
  *   largest_map=BYTES    no mapping is larger, as under Valgrind
+ *   newest_advice=N      madvise knows none with a higher number, as older kernels do not
  *   commit=BYTES         vm.overcommit_memory=2: private writable memory, touched or not,
  *                        may grow by so much, and MAP_NORESERVE counts for nothing
  *
@@ -44,6 +45,7 @@ static struct {
     size_t page;
     uintptr_t address_end;
     size_t largest_map;
+    size_t newest_advice;
     size_t commit_limit;
 } kernel;
 
@@ -107,6 +109,7 @@ static void know(void) {
     size_t bits = setting("address_bits", 64);
     kernel.address_end = bits < 64 ? (uintptr_t)1 << bits : UINTPTR_MAX;
     kernel.largest_map = setting("largest_map", SIZE_MAX);
+    kernel.newest_advice = setting("newest_advice", SIZE_MAX);
     size_t commit = setting("commit", SIZE_MAX);
     kernel.commit_limit = commit == SIZE_MAX ? commit : promised_outside(0, 0) + commit;
     /* Asked inside the dynamic linker, it is to be asked again. */
@@ -209,6 +212,10 @@ EXPORT int mprotect(void *address, size_t bytes, int protection) {
 
 EXPORT int madvise(void *address, size_t bytes, int advice) {
     demand_pages("madvise", address, bytes);
+    if ((size_t)advice > kernel.newest_advice) {
+        errno = EINVAL;
+        return -1;
+    }
     return (int)syscall(SYS_madvise, address, bytes, advice);
 }
 

@@ -7,13 +7,15 @@
  *   - nobody but its owner changes its contents; realloc keeps them;
  *   - calloc's memory is zero;
  *   - a refusal is NULL with ENOMEM, only where refusals are to be expected, and
- *     leaves every block as it was.
+ *     leaves every block as it was;
+ *   - the heap agrees with itself (hak_check_heap), every few hundred calls and at the
+ *     end, whatever other threads do meanwhile.
  *
  * Every string of bytes is a valid sequence, so random numbers, a fuzzer and a
  * file from an old bug all serve as input:
  *
  *   test_model.c      random sequences; replay of files
- *   test_failures.c   the same with a kernel that refuses calls
+ *   test_failures.c   the same with a kernel that refuses calls; test_each_failure.c, one each time
  *   tests/stress      several threads at once, handing blocks to each other
  *   tests/fuzz        libFuzzer chooses the bytes
  *
@@ -73,7 +75,7 @@ void interpreter_run(struct interpreter *run, const uint8_t *bytes, size_t count
 /* Runs a sequence of count random bytes. */
 void interpreter_run_random(struct interpreter *run, uint64_t seed, size_t count);
 
-/* Checks and frees all blocks that are left. */
+/* Checks and frees all blocks that are left; and checks the heap. */
 void interpreter_end(struct interpreter *run);
 
 /* The same for an exchange that no thread uses any more. */

@@ -1,6 +1,6 @@
 /* Operation sequences while the kernel refuses calls at random. Whatever is
  * refused, a call returns its block or NULL with ENOMEM, the blocks that exist
- * keep their contents, and once the kernel gives again, so does the heap.
+ * keep their contents, the heap stays whole, and once the kernel gives again, so does the heap.
  *
  * Each round runs in threads of its own, so that the birth of a thread's cache
  * and the return of its blocks are refused things too. */
@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "hakmem/hakmem.h"
 #include "interpreter.h"
 #include "os/memory.h"
 #include "pattern.h"
@@ -64,6 +65,7 @@ static uint64_t run_rounds(unsigned kinds, unsigned share) {
         atomic_store(&refused_kinds, kinds);
         run_in_thread(seed, true);
         atomic_store(&refused_kinds, 0);
+        hak_check_heap();
         if (round % 8 == 0)
             run_in_thread(seed + 1, false);
     }

@@ -15,6 +15,9 @@ LIBRARY = Path(os.environ.get("HAKMEM_LIBRARY", BUILD / "libhakmem.so")).resolve
 # What starts programs of another C library or processor; ends in what is to be preloaded.
 LAUNCHER = os.environ.get("HAKMEM_LAUNCHER", "")
 
+# For runs of all programs in another mode.
+MORE_OPTIONS = os.environ.get("HAKMEM_MORE_OPTIONS", "")
+
 
 # For tests that start programs of this machine's own.
 native = pytest.mark.skipif(LAUNCHER != "", reason="starts programs of this machine's C library")
@@ -54,8 +57,8 @@ class Runner:
         if LAUNCHER and not path.exists():
             pytest.skip(f"there is no {path.name} for this C library")
         variables = {**self.clean, **(environment or {})}
-        if options:
-            variables["HAKMEM_OPTIONS"] = options
+        if options or MORE_OPTIONS:
+            variables["HAKMEM_OPTIONS"] = ",".join(filter(None, [options, MORE_OPTIONS]))
         libraries = [str(self.library)] if preload else []
         if kernel:
             variables["KERNEL"] = kernel

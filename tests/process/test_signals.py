@@ -1,12 +1,8 @@
-"""Signals, identities and tools that watch a process."""
+"""Signals and identities."""
 
 from __future__ import annotations
 
-import shutil
-
-import pytest
-
-from conftest import Runner, native
+from conftest import Runner
 
 
 def test_signals_while_threads_allocate(run: Runner) -> None:
@@ -15,15 +11,3 @@ def test_signals_while_threads_allocate(run: Runner) -> None:
 
 def test_setuid_with_threads(run: Runner) -> None:
     assert run("set_ids").stderr == ""
-
-
-@native
-@pytest.mark.parametrize("replaced", ["by-valgrind", "not-replaced"])
-def test_valgrind(run: Runner, replaced: str) -> None:
-    # Either Valgrind puts its own malloc in place of ours, or it watches ours at work.
-    valgrind = shutil.which("valgrind")
-    assert valgrind, "valgrind is not installed"
-    command = [valgrind, "--quiet", "--error-exitcode=9"]
-    if replaced == "not-replaced":
-        command.append("--soname-synonyms=somalloc=nouserintercepts")
-    run("traffic", 500, before=command)

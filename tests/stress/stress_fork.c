@@ -39,6 +39,7 @@ static void fork_once(unsigned class) {
         return;
     }
     alarm(HANG_SECONDS);
+    hak_check_heap(); /* whatever the others were in the middle of */
     use(class);
     _exit(0);
 }

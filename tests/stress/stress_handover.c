@@ -21,6 +21,7 @@ enum {
     QUEUE_BLOCKS = 512,
     BLOCKS = 10000 * STRESS_SCALE,
     SIZE_MAX_BYTES = 2048,
+    CHECK_EVERY = 20000,       /* blocks */
     HEAP_MAX_BYTES = 64 << 20, /* the blocks in flight take 4 MiB at most */
 };
 
@@ -80,6 +81,8 @@ static void *consume(void *argument) {
         size_t fault = pattern_find_fault(message.start, message.bytes, message.bytes, message.tag);
         require(message.tag == i && fault == SIZE_MAX, "a block changed on its way");
         hak_free(message.start);
+        if (i % CHECK_EVERY == 0)
+            hak_check_heap();
     }
     return NULL;
 }

@@ -16,7 +16,7 @@ uint64_t random_next(uint64_t *state);
 /* 0 .. below - 1. */
 size_t random_below(uint64_t *state, size_t below);
 
-/* act in a child of its own must raise SIGABRT after one line on standard error
+/* act in a child of its own must raise SIGABRT after one report on standard error
  * that starts with `report`; every one of the other texts up to NULL is in it. */
 void assert_dies(void (*act)(void *context), void *context, const char *report, ...);
 

@@ -52,6 +52,11 @@ static void test_page_size(void **state) {
     assert_int_equal(os_page_size(), sysconf(_SC_PAGESIZE));
 }
 
+static void test_choice_of_addresses(void **state) {
+    (void)state;
+    assert_int_equal(os_may_choose_addresses(), !HAK_TSAN);
+}
+
 static void test_reserve_commit_purge(void **state) {
     (void)state;
     unsigned char *space = os_reserve(PAGES * page);
@@ -291,6 +296,7 @@ static void test_metadata_in_few_chunks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_page_size),
+        cmocka_unit_test(test_choice_of_addresses),
         cmocka_unit_test(test_reserve_commit_purge),
         cmocka_unit_test(test_reserve_at),
         cmocka_unit_test(test_purge_of_locked_memory),

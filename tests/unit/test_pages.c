@@ -435,6 +435,44 @@ static void test_second_free_is_seen(void **state) {
     slab_trim();
 }
 
+/* All other blocks of the slab go, too, so that it becomes empty while a page is away. */
+static void give_twice_and_rest(void) {
+    give_twice();
+    for (unsigned i = 1; i < count; i++)
+        give(i);
+}
+
+static void double_free_empties_slab(void *context) {
+    twice = context;
+    meanwhile = give_twice_and_rest;
+    os_test_refuses = call_meanwhile;
+    slab_purge_pages();
+}
+
+static void take_slab_of_pages(void) {
+    class = class_of(os_page_size());
+    count = slab_take(0, class, blocks, SLAB_BYTES / (unsigned)os_page_size(), NULL);
+    assert_int_equal(count, SLAB_BYTES / os_page_size());
+    for (unsigned i = 0; i < count; i++) {
+        fill_block(blocks[i]);
+        assert_ptr_equal(span_of(blocks[i]), span_of(blocks[0]));
+    }
+}
+
+/* The empty slab goes at first, and stays once its class is busy. */
+static void test_second_free_is_seen_in_an_empty_slab(void **state) {
+    (void)state;
+    if (os_page_size() == SLAB_BYTES)
+        skip();
+    for (unsigned turn = 0; turn < 6; turn++) {
+        take_slab_of_pages();
+        void *block = blocks[0];
+        give(0);
+        assert_dies(double_free_empties_slab, block, "hakmem: double free: ", NULL);
+        give_rest();
+    }
+}
+
 /* --- threads -------------------------------------------------------------------------- */
 
 enum { WORKERS = 3, WORKER_BLOCKS = 600, PURGES = 300, BATCH = 8 };
@@ -518,6 +556,7 @@ int main(void) {
         cmocka_unit_test(test_slab_that_empties_waits_for_the_purge),
         cmocka_unit_test(test_slab_that_moves_is_found),
         cmocka_unit_test(test_second_free_is_seen),
+        cmocka_unit_test(test_second_free_is_seen_in_an_empty_slab),
         cmocka_unit_test(test_threads_go_on_meanwhile),
     };
     return cmocka_run_group_tests(tests, start, NULL);

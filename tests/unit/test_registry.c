@@ -229,7 +229,8 @@ static void test_asked_to_flush(void **state) {
     uint64_t slow = slow_calls_made();
     thread_free(other, live);
     assert_int_equal(slow_calls_made(), slow + 1);
-    assert_true(blocks_cached(other, class) > 0);
+    assert_int_equal(own_count(other, class), 0);
+    assert_true(blocks_cached(other, class_of(208)) > 0);
     cache_tick(asker, false);
     assert_true(blocks_cached(asker, class) > 0);
     cache_tick(other, false);
@@ -242,6 +243,32 @@ static void test_asked_to_flush(void **state) {
     assert_thread_is_sound(other);
     thread_end(asker);
     thread_end(other);
+}
+
+/* It is an open bin that is closed, whichever class comes first. The next free sends home what it
+ * holds, so that the next malloc is a refill. */
+static void test_close_one_bin(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    unsigned classes[] = {class_of(64), class_of(208)};
+    for (uint64_t random = 0; random < CLASS_COUNT; random++) {
+        void *live[2];
+        for (int c = 0; c < 2; c++) {
+            use(thread, classes[c]);
+            live[c] = thread_malloc(thread, classes[c]);
+        }
+        registry_close_bin(random << 32 | random);
+        unsigned closed = 0;
+        for (int c = 0; c < 2; c++) {
+            bool is_closed = bin_limit(own_bin(thread, classes[c])) == NULL;
+            thread_free(thread, live[c]);
+            assert_int_equal(own_count(thread, classes[c]) == 0, is_closed);
+            closed += is_closed;
+        }
+        assert_int_equal(closed, 1);
+        assert_thread_is_sound(thread);
+    }
+    thread_end(thread);
 }
 
 /* --- every thread that there is or was ------------------------------------------------------ */
@@ -320,6 +347,7 @@ int main(void) {
         cmocka_unit_test(test_released_structures_are_reused),
         cmocka_unit_test(test_no_memory_for_a_thread),
         cmocka_unit_test(test_asked_to_flush),
+        cmocka_unit_test(test_close_one_bin),
         cmocka_unit_test(test_visit),
         cmocka_unit_test(test_exact),
         cmocka_unit_test(test_orphans_are_reclaimed),

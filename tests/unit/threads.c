@@ -2,6 +2,8 @@
 
 #include "support.h"
 
+#include <stdio.h>
+
 #include "base/bits.h"
 #include "os/options.h"
 
@@ -14,6 +16,19 @@ enum {
 static uint64_t is_held[MAP_BLOCKS / WORD_BITS];
 static size_t held_by_class[CLASS_COUNT];
 static uint64_t slow_calls;
+
+void start_threads(const char *profile, unsigned shards) {
+    char options[64];
+    snprintf(options, sizeof options, "shards=%u,profile=%s", shards, profile);
+    start_layers(options, GIB);
+}
+
+struct thread *busy_thread(void) {
+    struct thread *thread = registry_add();
+    assert_non_null(thread);
+    thread->moved_bytes = GIB;
+    return thread;
+}
 
 static size_t place_of(const void *block) {
     size_t place = (size_t)((const char *)block - window_super_address(0)) / 16;
@@ -67,6 +82,18 @@ struct bin *own_bin(struct thread *thread, unsigned class) {
 unsigned own_count(struct thread *thread, unsigned class) {
     void **base = thread->infos[class].base;
     return base == NULL ? 0 : (unsigned)(bin_top(own_bin(thread, class)) - base);
+}
+
+unsigned own_capacity(const struct thread *thread, unsigned class) {
+    return thread->infos[class].capacity;
+}
+
+unsigned own_capacity_most(unsigned class) {
+    const struct hak_profile *profile = options_profile();
+    size_t bytes = class_size(class);
+    size_t fits = profile->cache_class_bytes / bytes;
+    size_t least = bytes > 2 * KIB && bytes <= 32 * KIB ? profile->cache_mid_blocks : 1;
+    return (unsigned)hak_clamp(fits, least, (size_t)profile->cache_class_blocks - 1);
 }
 
 /* --- what must hold -------------------------------------------------------------------- */

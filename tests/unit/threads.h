@@ -5,6 +5,12 @@
 
 #include "cache/cache.h"
 
+/* Starts all layers up to slab in a profile. */
+void start_threads(const char *profile, unsigned shards);
+
+/* A thread that has moved so much that its bins may be as large as the budget lets them. */
+struct thread *busy_thread(void);
+
 /* A block of a class for a thread, and back. The test keeps count of what it
  * holds: a block is never handed out twice. What time drives (cache_tick) does not
  * happen here, so that a scene ends the same on a busy machine. */
@@ -17,9 +23,13 @@ uint64_t slow_calls_made(void);
 /* Blocks of a class that the test holds. */
 size_t blocks_held(unsigned class);
 
-/* The bin of a thread's own row, and how many blocks are in it. */
+/* The bin of a thread's own row, how many blocks are in it, and how many it holds at most. */
 struct bin *own_bin(struct thread *thread, unsigned class);
 unsigned own_count(struct thread *thread, unsigned class);
+unsigned own_capacity(const struct thread *thread, unsigned class);
+
+/* As many blocks of a class as the profile lets an own bin hold. */
+unsigned own_capacity_most(unsigned class);
 
 /* All that a thread's bins must be at any time. */
 void assert_thread_is_sound(struct thread *thread);

@@ -1,0 +1,366 @@
+/* Guard sampling: finds use after free and overflows in programs that run for real.
+ *
+ *   span    | inaccessible | slack |  block  | slack | inaccessible |
+ *                          ^ page                    ^ page
+ *
+ * One in guard_rate blocks gets pages of its own. It lies at their left or their right end, by
+ * chance, so that an access just before or just behind it faults at once; the slack on its
+ * other side is filled with a pattern that is looked at when it is freed. Then its pages
+ * become inaccessible, too, and stay so until their turn comes to serve another block: what
+ * still touches it faults. The report has the stacks of all who had to do with it.
+ *
+ * Nothing is paid on the fast path: a refill counts the blocks that leave it, and in the call
+ * in which the count runs out the caller gets a guarded block instead (front/slow.c). Threads are
+ * watched only where every call counts, for rates of up to CALLS_RATE. In the map such a block
+ * names a bin that is always full, so that each free of one comes here.
+ *
+ *   record   unused -> live -> freed, a queue, the oldest first -> unused
+ *
+ * Lock: guard_lock protects the records' states, the lists and the counts. The other fields are
+ * written by who has just taken a record, and by who has just turned it from live to freed.
+ * Calls into the kernel are made without it. */
+#include "modes/guard.h"
+
+#include <string.h>
+
+#include "modes/guarded.h"
+#include "os/metadata.h"
+#include "os/options.h"
+#include "os/system.h"
+
+enum {
+    CALLS_RATE = 1000, /* up to this rate all calls are seen */
+    FREED_MAX = 16384, /* freed blocks that stay inaccessible at guard_rate=1 */
+    SPLIT_MAX = 8192,  /* blocks where each may split a mapping in three */
+    WINDOW_SHARE = 8,  /* of the window's slabs there are no more blocks, each with one or more */
+    BLOCK_ALIGNMENT = 16,
+    SLACK_BYTE = 0xA7,
+};
+static const size_t block_max_bytes = GIB / 2;
+
+struct os_lock guard_lock;
+
+static struct list unused = {&unused, &unused};
+static struct list freed = {&freed, &freed};
+static size_t live_count, freed_count;
+static uint64_t taken_count;
+static uint64_t chance; /* state of the generator; 0: not begun */
+static bool is_watching;
+
+/* --- when ------------------------------------------------------------------------ */
+
+/* xorshift64. The lock is held. */
+static uint64_t random_next(void) {
+    if (chance == 0)
+        chance = os_random_seed() | 1;
+    chance ^= chance << 13;
+    chance ^= chance >> 7;
+    chance ^= chance << 17;
+    return chance;
+}
+
+/* So many blocks are left alone before the next: on average one less than the rate, and never
+ * in step with what the program does. The lock is held. */
+static int64_t next_interval(void) {
+    return (int64_t)(random_next() % (2 * hak_options.guard_rate - 1));
+}
+
+bool guard_counts_calls(void) {
+    return hak_options.guard_rate != 0 && hak_options.guard_rate <= CALLS_RATE;
+}
+
+void guard_begin(struct thread *thread) {
+    if (hak_options.guard_rate == 0 || guard_counts_calls())
+        thread->until_guard = INT64_MAX;
+    os_lock_acquire(&guard_lock);
+    if (thread->until_guard == 0) /* the first thread that this structure serves */
+        thread->until_guard = next_interval();
+    os_lock_release(&guard_lock);
+}
+
+bool guard_counts(struct thread *thread) {
+    return guard_counts_calls() && --thread->calls_until_guard < 0;
+}
+
+bool guard_wants_refills(void) { return hak_options.guard_rate > CALLS_RATE; }
+
+void guard_ask_for_refill(void) {
+    os_lock_acquire(&guard_lock);
+    uint64_t random = random_next();
+    os_lock_release(&guard_lock);
+    registry_close_bin(random);
+}
+
+/* --- records ---------------------------------------------------------------------- */
+
+/* The lock is held. */
+static bool is_full(void) {
+    size_t most = window_slab_count / WINDOW_SHARE;
+    if (os_guard_splits())
+        most = hak_min(most, (size_t)SPLIT_MAX);
+    if (hak_options.guard_rate != 1)
+        most = hak_min(most, (size_t)hak_options.guard_slots);
+    return live_count + freed_count >= most || freed_count >= FREED_MAX;
+}
+
+/* The lock is held. */
+static struct guarded *pop(struct list *list) {
+    if (list_is_empty(list))
+        return NULL;
+    struct guarded *record = container_of(list->next, struct guarded, link);
+    list_remove(&record->link);
+    return record;
+}
+
+/* The one that has been freed longest, or NULL. The lock is held. */
+static struct guarded *pop_freed(void) {
+    struct guarded *record = pop(&freed);
+    if (record != NULL) {
+        record->state = GUARDED_UNUSED;
+        freed_count--;
+    }
+    return record;
+}
+
+static void write_entries(const struct span *span, uint16_t entry) {
+    size_t first = window_slab_index(span->start);
+    for (size_t i = 0; i < span->slabs; i++)
+        window_entry_set(first + i, entry);
+}
+
+/* What an unused record still has serves others. */
+static void give_span(struct guarded *record) {
+    struct span *span = record->span;
+    record->span = NULL;
+    if (span == NULL)
+        return;
+    write_entries(span, 0);
+    /* Refused, nobody can ever have it again. */
+    if (os_unguard(span->start, span_bytes(span)))
+        span_give(span);
+}
+
+/* A record, counted as live; it may have a span still, all of it inaccessible. The next one is
+ * due in a while. NULL: there is no room. */
+static struct guarded *take_record(struct thread *thread, bool *is_right) {
+    os_lock_acquire(&guard_lock);
+    int64_t *until = guard_counts_calls() ? &thread->calls_until_guard : &thread->until_guard;
+    *until += 1 + next_interval();
+    *is_right = random_next() >> 32 & 1;
+    struct guarded *record = is_full() ? pop_freed() : pop(&unused);
+    if (record == NULL && !is_full())
+        record = os_metadata_take(sizeof *record);
+    live_count += record != NULL;
+    bool is_first = record != NULL && !is_watching;
+    is_watching |= is_first;
+    os_lock_release(&guard_lock);
+    if (is_first)
+        os_fault_watch(guarded_look);
+    return record;
+}
+
+static void drop_record(struct guarded *record) {
+    give_span(record);
+    os_lock_acquire(&guard_lock);
+    live_count--;
+    list_push_front(&unused, &record->link);
+    os_lock_release(&guard_lock);
+}
+
+struct guarded *guarded_of(const void *pointer) {
+    if (entry_bin(window_entry(pointer)) != BIN_GUARD)
+        return NULL;
+    struct span *span = span_of(pointer);
+    return span != NULL && span->state == SPAN_GUARDED ? span->guarded : NULL;
+}
+
+/* --- taking ------------------------------------------------------------------------ */
+
+/* Whoever asked for an alignment asks for a multiple of it as size (slab/classes.h). */
+static size_t alignment_of(size_t size) {
+    return hak_clamp(size & -size, (size_t)BLOCK_ALIGNMENT, (size_t)SLAB_BYTES);
+}
+
+/* Where on its span the accessible pages of a block lie. */
+struct layout {
+    size_t before, pages_bytes;
+};
+
+static struct layout layout_of(size_t size) {
+    size_t page = os_page_size();
+    return (struct layout){
+        .before = size == 0 ? page : hak_max(page, alignment_of(size)),
+        .pages_bytes = align_up(hak_max(size, (size_t)1), page),
+    };
+}
+
+/* The pages of the block before, which lie just so: one call into the kernel. */
+static bool reuse_pages(const struct guarded *record, struct layout layout) {
+    return record->span != NULL && record->pages == record->span->start + layout.before &&
+           record->pages_bytes == layout.pages_bytes &&
+           os_unguard(record->pages, record->pages_bytes);
+}
+
+/* A span for a record that has none. False: out of memory, or pages cannot be guarded. */
+static bool take_pages(struct guarded *record, struct layout layout) {
+    size_t slabs = divide_up(layout.before + layout.pages_bytes + os_page_size(), SLAB_BYTES);
+    struct span_request request = {
+        .slabs = slabs,
+        .slabs_least = slabs,
+        .alignment = 1,
+        .state = SPAN_GUARDED,
+        .pages = SPAN_UNTOUCHED,
+    };
+    bool is_zero;
+    struct span *span = span_take(span_guard_shard(), &request, &is_zero);
+    if (span == NULL)
+        return false;
+    span->guarded = record;
+    record->span = span;
+    record->pages = span->start + layout.before;
+    record->pages_bytes = layout.pages_bytes;
+    char *behind = record->pages + record->pages_bytes;
+    return os_guard(span->start, layout.before) &&
+           os_guard(behind, (size_t)(span->start + span_bytes(span) - behind));
+}
+
+static bool place(struct guarded *record, size_t size, bool is_right) {
+    struct layout layout = layout_of(size);
+    if (!reuse_pages(record, layout)) {
+        give_span(record);
+        if (!take_pages(record, layout))
+            return false;
+    }
+    size_t room = record->pages_bytes - align_up(size, BLOCK_ALIGNMENT);
+    record->block = record->pages + (is_right ? room : 0);
+    record->size = size;
+    return true;
+}
+
+static void fill_slack(const struct guarded *record) {
+    char *end = record->block + record->size;
+    memset(record->pages, SLACK_BYTE, (size_t)(record->block - record->pages));
+    memset(end, SLACK_BYTE, (size_t)(record->pages + record->pages_bytes - end));
+}
+
+void *guard_take(struct thread *thread, size_t size, size_t asked) {
+    bool is_right;
+    struct guarded *record = size > block_max_bytes ? NULL : take_record(thread, &is_right);
+    if (record == NULL)
+        return NULL;
+    if (!place(record, size, is_right)) {
+        drop_record(record);
+        return NULL;
+    }
+    record->asked = asked;
+    fill_slack(record);
+    os_stack_capture(&record->allocated);
+    write_entries(record->span, entry_make(0, BIN_GUARD));
+    os_lock_acquire(&guard_lock);
+    record->state = GUARDED_LIVE;
+    taken_count++;
+    os_lock_release(&guard_lock);
+    return record->block;
+}
+
+/* --- giving ------------------------------------------------------------------------ */
+
+/* The record of a block that is in use, now in another state; else the process ends. */
+static struct guarded *expect_live(const void *block, enum guarded_state state,
+                                   const char *operation) {
+    struct guarded none = {.state = GUARDED_UNUSED};
+    os_lock_acquire(&guard_lock);
+    struct guarded *record = guarded_of(block);
+    bool is_live = record != NULL && record->state == GUARDED_LIVE && record->block == block;
+    struct guarded copy = none;
+    if (is_live)
+        record->state = (uint8_t)state;
+    else if (record != NULL)
+        copy = *record;
+    os_lock_release(&guard_lock);
+    if (!is_live)
+        guarded_report_pointer(&copy, block, operation);
+    return record;
+}
+
+/* The first place from begin to end where something was written, or NULL. All bytes are equal if
+ * each is like the one before it: libc compares fastest. */
+static const char *find_written(const char *begin, const char *end) {
+    if (begin == end || ((unsigned char)*begin == SLACK_BYTE &&
+                         memcmp(begin, begin + 1, (size_t)(end - begin) - 1) == 0))
+        return NULL;
+    for (const char *at = begin; at < end; at++) {
+        if ((unsigned char)*at != SLACK_BYTE)
+            return at;
+    }
+    return NULL;
+}
+
+static void check_slack(const struct guarded *record) {
+    const char *end = record->block + record->size;
+    const char *place = find_written(end, record->pages + record->pages_bytes);
+    if (place == NULL)
+        place = find_written(record->pages, record->block);
+    if (place != NULL)
+        guarded_report_slack(record, place);
+}
+
+/* sdallocx may be told any size up to what nallocx says of the one that was asked for. */
+static bool is_true_of(const struct guarded *record, size_t told_size, size_t told_alignment) {
+    size_t most = record->size > CLASS_SIZE_MAX
+                      ? align_up(record->size, SLAB_BYTES)
+                      : class_size(class_of(hak_max(record->size, (size_t)1)));
+    bool is_sized = told_size == SIZE_MAX || (told_size >= record->asked && told_size <= most);
+    return is_sized && is_aligned((uintptr_t)record->block, told_alignment);
+}
+
+void guard_give(void *block, size_t told_size, size_t told_alignment) {
+    struct guarded *record = expect_live(block, GUARDED_FREED, "free");
+    os_stack_capture(&record->freed);
+    if (!is_true_of(record, told_size, told_alignment))
+        guarded_report_told(record, told_size, told_alignment);
+    check_slack(record);
+    /* Refused, a use after free goes unseen. */
+    os_guard(record->pages, record->pages_bytes);
+    os_lock_acquire(&guard_lock);
+    live_count--;
+    freed_count++;
+    list_push_back(&freed, &record->link);
+    os_lock_release(&guard_lock);
+}
+
+size_t guard_usable_bytes(const void *block, const char *operation) {
+    return expect_live(block, GUARDED_LIVE, operation)->size;
+}
+
+void *guard_reach(const void *pointer, size_t *bytes) {
+    void *block = NULL;
+    os_lock_acquire(&guard_lock);
+    struct guarded *record = guarded_of(pointer);
+    if (record != NULL && record->state == GUARDED_LIVE && !record->is_reached) {
+        record->is_reached = true;
+        block = record->block;
+        *bytes = record->size;
+    }
+    os_lock_release(&guard_lock);
+    return block;
+}
+
+void guard_release(void) {
+    for (;;) {
+        os_lock_acquire(&guard_lock);
+        struct guarded *record = pop_freed();
+        live_count += record != NULL;
+        os_lock_release(&guard_lock);
+        if (record == NULL)
+            return;
+        drop_record(record);
+    }
+}
+
+struct guard_stats guard_stats(void) {
+    os_lock_acquire(&guard_lock);
+    struct guard_stats stats = {.taken = taken_count, .live = live_count, .freed = freed_count};
+    os_lock_release(&guard_lock);
+    return stats;
+}

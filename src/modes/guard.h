@@ -1,0 +1,47 @@
+/* Guard sampling: now and then a block lies alone between inaccessible pages. See guard.c.
+ *
+ * Thread safe. */
+#ifndef HAK_MODES_GUARD_H
+#define HAK_MODES_GUARD_H
+
+#include "cache/cache.h"
+
+/* At a thread's birth: when its next block is to be guarded. */
+void guard_begin(struct thread *thread);
+
+/* Whether blocks are guarded so often that every call has to be seen, not only refills. */
+bool guard_counts_calls(void);
+
+/* A watched thread is about to take a block: is this one to be guarded? */
+bool guard_counts(struct thread *thread);
+
+/* Whether busy threads, whose bins serve them for long, should have one closed now and then. */
+bool guard_wants_refills(void);
+void guard_ask_for_refill(void);
+
+/* Instead of a block of size bytes, where the program asked for so many; NULL: not this time.
+ * Zero but for what surrounds it. */
+void *guard_take(struct thread *thread, size_t size, size_t asked);
+
+/* Of blocks whose map entry names BIN_GUARD. Both end the process if block is none that is in
+ * use; the first also if something was written beside it, or if it is no multiple of
+ * told_alignment, or cannot be of told_size bytes (SIZE_MAX: not told): between what was asked for
+ * and what a size class has. */
+void guard_give(void *block, size_t told_size, size_t told_alignment);
+size_t guard_usable_bytes(const void *block, const char *operation);
+
+/* The guarded block in use that covers a pointer, for the first to ask; else NULL. */
+void *guard_reach(const void *pointer, size_t *bytes);
+
+/* Memory is short: what freed blocks keep inaccessible can be had again. */
+void guard_release(void);
+
+struct guard_stats {
+    uint64_t taken;
+    size_t live, freed; /* blocks with the program; freed ones that nobody may touch */
+};
+struct guard_stats guard_stats(void);
+
+hak_global struct os_lock guard_lock;
+
+#endif

@@ -1,0 +1,81 @@
+/* SIGSEGV, shared with the program.
+ *
+ *   access -> kernel -> handle -> look:  ours: reports, ends the process
+ *                                        not: returns -> what the program had before
+ *
+ * The program's handler runs as the kernel would have run it: with the mask that it asked for,
+ * the signal's data, and once only if it said so. Where it had none, the default is put back and
+ * the access made again: the process ends, and its core file shows the access, not this file.
+ * A handler that the program sets later takes the place of this one, and nothing is seen any more.
+ */
+#include "os/fault.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <ucontext.h>
+
+static os_fault_look *look_at;
+static struct sigaction before; /* what the program had */
+
+static struct os_fault fault_of(const siginfo_t *info, const ucontext_t *context) {
+    struct os_fault fault = {.address = info->si_addr, .access = OS_ACCESS_UNKNOWN};
+#if defined(__x86_64__)
+    enum { WRITE_BIT = 2 }; /* of the processor's error code */
+    const greg_t *registers = context->uc_mcontext.gregs;
+    fault.counter = (uintptr_t)registers[REG_RIP];
+    fault.access = registers[REG_ERR] & WRITE_BIT ? OS_ACCESS_WRITE : OS_ACCESS_READ;
+#elif defined(__aarch64__)
+    fault.counter = context->uc_mcontext.pc;
+#else
+    (void)context;
+#endif
+    return fault;
+}
+
+static void restore_default(void) {
+    struct sigaction fallback = {.sa_handler = SIG_DFL};
+    sigaction(SIGSEGV, &fallback, NULL);
+}
+
+static void pass_on(int number, siginfo_t *info, void *context) {
+    bool is_sent = info->si_code <= 0; /* by a process: nothing would be tried again */
+    bool has_handler = (before.sa_flags & SA_SIGINFO) != 0 ||
+                       (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN);
+    if (!has_handler) {
+        if (is_sent && before.sa_handler == SIG_IGN)
+            return;
+        restore_default();
+        if (is_sent)
+            raise(number);
+        return;
+    }
+    struct sigaction program = before;
+    if (program.sa_flags & (int)SA_RESETHAND)
+        before = (struct sigaction){.sa_handler = SIG_DFL};
+    if (program.sa_flags & SA_SIGINFO)
+        program.sa_sigaction(number, info, context);
+    else
+        program.sa_handler(number);
+}
+
+static void handle(int number, siginfo_t *info, void *context) {
+    int saved_errno = errno;
+    if (info->si_code > 0) {
+        struct os_fault fault = fault_of(info, context);
+        look_at(&fault);
+    }
+    errno = saved_errno;
+    pass_on(number, info, context);
+}
+
+bool os_fault_watch(os_fault_look *look) {
+    look_at = look;
+    int saved_errno = errno;
+    bool done = sigaction(SIGSEGV, NULL, &before) == 0;
+    struct sigaction action = {.sa_sigaction = handle, .sa_mask = before.sa_mask};
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | (before.sa_flags & (int)(SA_NODEFER | SA_RESTART));
+    done = done && sigaction(SIGSEGV, &action, NULL) == 0;
+    errno = saved_errno;
+    return done;
+}

@@ -1,0 +1,318 @@
+/* Every single call into the kernel fails once. A scene is played in a process of its own, from
+ * the start of the heap on, in which the first call is refused; then in one in which the second
+ * is; and so on, until the scene makes fewer calls than that.
+ *
+ *   call    1 2 3 4 5 6 ...     the first ones are those of the start itself
+ *   k = 1   x . . . . .
+ *   k = 2   . x . . . .
+ *   k = 3   . . x . . .
+ *
+ * A refusal may cost the block that was asked for, and nothing else: the operation after which it
+ * is found leaves a whole heap, all other blocks keep their contents, and in the end all memory
+ * is free and can be had again. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "hakmem/hakmem.h"
+#include "model.h"
+#include "os/memory.h"
+#include "pattern.h"
+
+enum {
+    CALLS_MAX = 5000, /* a scene with more would take too long */
+    HANG_SECONDS = 60,
+    SMALL_BLOCKS = 6000,
+    RANDOM_SCENES = 1 + MODEL_SCALE / 40,
+    RANDOM_BYTES = 1500,
+    PART_BYTES = 25, /* some operations */
+};
+#define MIB ((size_t)1 << 20)
+
+enum { REFUSED = 0, NOT_REACHED = 2, NO_PROCESS = 3 }; /* how a scene's process ends */
+
+static _Atomic unsigned calls;
+static unsigned refused_call; /* which it is; 0: none */
+static atomic_bool is_news;   /* it has been, and the heap was not looked at since */
+
+static bool refuses(enum os_call kind) {
+    (void)kind;
+    if (atomic_fetch_add(&calls, 1) + 1 != refused_call)
+        return false;
+    atomic_store(&is_news, true);
+    return true;
+}
+
+static void check_after_refusal(void) {
+    if (atomic_exchange(&is_news, false))
+        hak_check_heap();
+}
+
+/* --- operations ------------------------------------------------------------------ */
+
+static struct interpreter run;
+
+static void take_by(unsigned slot, size_t size, size_t alignment, void *start) {
+    if (start == NULL)
+        model_refused(&run, size, alignment);
+    else
+        model_add(&run, &run.slots[slot],
+                  (struct block){.start = start, .asked = size, .alignment = alignment});
+    check_after_refusal();
+}
+
+static void take(unsigned slot, size_t size) { take_by(slot, size, 16, hak_malloc(size)); }
+
+static void take_zeroed(unsigned slot, size_t size) {
+    void *start = hak_calloc(1, size);
+    if (start != NULL && pattern_find_nonzero(start, size) != SIZE_MAX)
+        model_violated(&run, "calloc(1, %zu) is not zero", size);
+    take_by(slot, size, 16, start);
+}
+
+static void take_aligned(unsigned slot, size_t size, size_t alignment) {
+    take_by(slot, size, alignment, hak_aligned_alloc(alignment, size));
+}
+
+static void resize(unsigned slot, size_t size) {
+    struct block *block = &run.slots[slot];
+    if (block->start == NULL)
+        return;
+    struct block old = *block;
+    model_check(&run, block, old.usable);
+    unsigned char *start = hak_realloc(old.start, size);
+    if (start == NULL) {
+        model_refused(&run, size, 16);
+        model_check(&run, block, old.usable);
+    } else {
+        size_t kept = old.asked < size ? old.asked : size;
+        if (pattern_find_fault(start, old.usable, kept, old.tag) != SIZE_MAX)
+            model_violated(&run, "realloc from %zu to %zu bytes lost some", old.asked, size);
+        model_remove(&run, block);
+        model_add(&run, block, (struct block){.start = start, .asked = size, .alignment = 16});
+    }
+    check_after_refusal();
+}
+
+static void drop(unsigned slot) {
+    if (run.slots[slot].start == NULL)
+        return;
+    model_check(&run, &run.slots[slot], run.slots[slot].usable);
+    hak_free(model_remove(&run, &run.slots[slot]).start);
+    check_after_refusal();
+}
+
+static void purge(void) {
+    hak_purge();
+    check_after_refusal();
+}
+
+/* --- scenes ------------------------------------------------------------------------- */
+
+static void play_large(unsigned unused) {
+    (void)unused;
+    take(0, 3 * MIB);
+    take(1, 40 * MIB);
+    take_zeroed(2, 5 * MIB);
+    take_aligned(3, 3 * MIB, 8 * MIB);
+    resize(0, 9 * MIB);
+    resize(1, 70 * MIB); /* behind it there is something by now: its pages move */
+    resize(1, 2 * MIB);
+    drop(2);
+    take_zeroed(2, 5 * MIB);
+    purge();
+    take_zeroed(4, 12 * MIB);
+    resize(3, 20 * MIB);
+    for (unsigned slot = 0; slot < 5; slot++)
+        drop(slot);
+    purge();
+}
+
+static void play_huge(unsigned unused) {
+    (void)unused;
+    take(0, 1100 * MIB);
+    take_aligned(1, 1100 * MIB, 32 * MIB);
+    resize(0, 1500 * MIB);
+    resize(0, 1050 * MIB);
+    resize(1, 3 * MIB);
+    take(2, 64);
+    resize(2, 1200 * MIB);
+    for (unsigned slot = 0; slot < 3; slot++)
+        drop(slot);
+}
+
+/* Slabs of many classes; then most blocks of one go, but for some on each slab. */
+static void play_small(unsigned unused) {
+    (void)unused;
+    static unsigned char *blocks[SMALL_BLOCKS];
+    for (unsigned slot = 0; slot < 200; slot++)
+        take(slot, 16 + (size_t)slot * slot * 5);
+    for (unsigned i = 0; i < SMALL_BLOCKS; i++) {
+        blocks[i] = hak_malloc(700);
+        if (blocks[i] != NULL)
+            memset(blocks[i], (int)i, 700);
+        check_after_refusal();
+    }
+    for (unsigned i = 0; i < SMALL_BLOCKS; i++) {
+        if (i % 40 != 0)
+            hak_free(blocks[i]);
+    }
+    purge();
+    for (unsigned i = 0; i < SMALL_BLOCKS; i += 40) {
+        if (blocks[i] != NULL && (blocks[i][0] != (i & 0xff) || blocks[i][699] != (i & 0xff)))
+            model_violated(&run, "block %p was changed", (void *)blocks[i]);
+        hak_free(blocks[i]);
+    }
+    for (unsigned slot = 0; slot < 200; slot++)
+        drop(slot);
+    hak_thread_idle();
+    check_after_refusal();
+}
+
+static void *fill_in_thread(void *slot) {
+    unsigned first = *(unsigned *)slot;
+    for (unsigned i = 0; i < 20; i++)
+        take(first + i, 100 + (size_t)i * 3000);
+    for (unsigned i = 0; i < 20; i += 2)
+        drop(first + i);
+    return NULL;
+}
+
+/* Threads one after the other, whose blocks others free. */
+static void play_threads(unsigned unused) {
+    (void)unused;
+    for (unsigned slot = 0; slot < 100; slot += 20) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, fill_in_thread, &slot) != 0 ||
+            pthread_join(thread, NULL) != 0)
+            model_violated(&run, "no thread");
+        check_after_refusal();
+        if (slot >= 20)
+            drop(slot - 19);
+    }
+    purge();
+}
+
+static void play_random(unsigned seed) {
+    for (unsigned part = 0; part < RANDOM_BYTES / PART_BYTES; part++) {
+        interpreter_run_random(&run, (uint64_t)seed << 32 | part, PART_BYTES);
+        check_after_refusal();
+    }
+}
+
+/* --- each call -------------------------------------------------------------------------- */
+
+static const struct scene {
+    const char *name;
+    void (*play)(unsigned seed);
+} scenes[] = {
+    {"large", play_large},     {"huge", play_huge},     {"small", play_small},
+    {"threads", play_threads}, {"random", play_random}, {NULL, NULL},
+};
+
+/* What a process is to play is in its environment: the heap starts before main has arguments. */
+enum { WORD_BYTES = 16 };
+static const char call_name[] = "MODEL_REFUSED_CALL";
+
+__attribute__((constructor(101))) static void refuse_from_the_start(void) {
+    const char *text = getenv(call_name);
+    if (text == NULL)
+        return;
+    refused_call = (unsigned)strtoul(text, NULL, 10);
+    os_test_refuses = refuses;
+}
+
+static int play(void (*scene)(unsigned seed), unsigned seed) {
+    alarm(HANG_SECONDS);
+    run = (struct interpreter){.expects_refusals = true, .tag_seed = seed + 1};
+    check_after_refusal();
+    scene(seed);
+    os_test_refuses = NULL;
+    interpreter_end(&run);
+    interpreter_expect_empty_heap();
+    run.expects_refusals = false;
+    interpreter_run_random(&run, seed, 200);
+    interpreter_end(&run);
+    return atomic_load(&calls) < refused_call ? NOT_REACHED : REFUSED;
+}
+
+_Noreturn static void play_in_child(const char *name, unsigned seed, unsigned call) {
+    char seed_text[WORD_BYTES], call_text[WORD_BYTES];
+    snprintf(seed_text, sizeof seed_text, "%u", seed);
+    snprintf(call_text, sizeof call_text, "%u", call);
+    setenv(call_name, call_text, 1);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    signal(SIGABRT, SIG_DFL);
+    execl("/proc/self/exe", "model_each_failure", name, seed_text, NULL);
+    _exit(NO_PROCESS);
+}
+
+static void refuse_each(const char *name, unsigned seed) {
+    int code = REFUSED;
+    unsigned call = 0;
+    while (code == REFUSED) {
+        assert_true(++call <= CALLS_MAX);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            play_in_child(name, seed, call);
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+        if (code != REFUSED && code != NOT_REACHED)
+            fail_msg("with call %u refused (seed %u) it ends with status 0x%x", call, seed,
+                     (unsigned)status);
+    }
+    assert_true(call > 10); /* it did call the kernel */
+    printf("%u calls refused, one at a time\n", call - 1);
+}
+
+static void test_large(void **state) {
+    (void)state;
+    refuse_each("large", 0);
+}
+
+static void test_huge(void **state) {
+    (void)state;
+    refuse_each("huge", 0);
+}
+
+static void test_small(void **state) {
+    (void)state;
+    refuse_each("small", 0);
+}
+
+static void test_threads(void **state) {
+    (void)state;
+    refuse_each("threads", 0);
+}
+
+static void test_random(void **state) {
+    (void)state;
+    for (unsigned seed = 1; seed <= RANDOM_SCENES; seed++)
+        refuse_each("random", seed);
+}
+
+int main(int count, char **arguments) {
+    for (const struct scene *scene = scenes; count == 3 && scene->name != NULL; scene++) {
+        if (strcmp(scene->name, arguments[1]) == 0)
+            return play(scene->play, (unsigned)strtoul(arguments[2], NULL, 10));
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_large),   cmocka_unit_test(test_huge),   cmocka_unit_test(test_small),
+        cmocka_unit_test(test_threads), cmocka_unit_test(test_random),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

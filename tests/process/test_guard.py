@@ -1,0 +1,50 @@
+"""Guard sampling in processes of every kind: with threads, forks, signals and limits of their
+own, and on kernels that guard pages in another way."""
+
+from __future__ import annotations
+
+import pytest
+
+from conftest import Runner, native
+
+EVERY_BLOCK = "guard_rate=1"
+# As kernels before Linux 6.13, which know no advice for guard pages.
+OLD_KERNEL = "newest_advice=25"
+
+
+def test_busy_threads_are_sampled(run: Runner) -> None:
+    assert run("busy_threads", options="guard_rate=2000").stderr == ""
+
+
+@pytest.mark.parametrize("kernel", ["", OLD_KERNEL, "page=65536"])
+@pytest.mark.parametrize(
+    "life",
+    [
+        "traffic 3000",
+        "exit_handlers",
+        "set_ids",
+    ],
+)
+def test_lives_with_every_block_guarded(run: Runner, life: str, kernel: str) -> None:
+    program, *arguments = life.split()
+    finished = run(program, *arguments, kernel=kernel, options=EVERY_BLOCK)
+    assert "hakmem" not in finished.stderr
+
+
+# A guarded block costs some microseconds, and each fork copies the page tables of all: where
+# there is much of both, not every block.
+@pytest.mark.parametrize("kernel", ["", OLD_KERNEL])
+@pytest.mark.parametrize("life", ["fork_threads one", "fork_handlers", "thread_end"])
+def test_lives_with_some_blocks_guarded(run: Runner, life: str, kernel: str) -> None:
+    program, *arguments = life.split()
+    run(program, *arguments, kernel=kernel, options="guard_rate=30,guard_slots=64")
+
+
+@native
+def test_children_of_all_kinds(run: Runner) -> None:
+    run("spawn", options=EVERY_BLOCK)
+
+
+@native
+def test_memory_is_there_when_guarded_blocks_have_taken_all_addresses(run: Runner) -> None:
+    run("traffic", 3000, options="guard_rate=1,arena_size=32M,shards=1")

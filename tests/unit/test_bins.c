@@ -1,0 +1,236 @@
+/* Bins of a thread's own row: how they grow, shrink and go home. Run once a profile:
+ * unit_bins PROFILE. */
+#include "support.h"
+
+#include "cache/bins.h"
+#include "os/options.h"
+#include "threads.h"
+
+enum { SHARDS = 3, BLOCKS = 3000 };
+
+static const char *profile_name;
+static uint64_t seed = 1;
+static void *blocks[BLOCKS];
+
+static int start(void **state) {
+    (void)state;
+    start_threads(profile_name, SHARDS);
+    return 0;
+}
+
+/* Misses make a bin grow up to what the profile allows, in use from both ends. */
+static void test_bins_grow(void **state) {
+    (void)state;
+    struct thread *thread = busy_thread();
+    unsigned class = class_of(64);
+    assert_int_equal(own_capacity(thread, class), 0);
+    unsigned before = 0;
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = thread_malloc(thread, class);
+        assert_true(own_capacity(thread, class) >= before);
+        before = own_capacity(thread, class);
+    }
+    assert_int_equal(before, own_capacity_most(class));
+    uint64_t given = slab_stats(class).given;
+    for (int i = 0; i < BLOCKS; i++)
+        thread_free(thread, blocks[i]);
+    assert_int_equal(blocks_held(class), 0);
+    assert_true(slab_stats(class).given > given);
+    assert_in_range(own_count(thread, class), 1, own_capacity_most(class));
+    assert_thread_is_sound(thread);
+    thread_end(thread);
+}
+
+/* While a shard grows for one class, the small bins of others that lie idle go home:
+ * their slabs need not be kept for them. Those in use keep what they have. */
+static void test_growth_flushes_idle_bins(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    unsigned idle = class_of(144);
+    for (int i = 0; i < 400; i++)
+        blocks[i] = thread_malloc(thread, idle);
+    for (int i = 0; i < 400; i++)
+        thread_free(thread, blocks[i]);
+    assert_true(own_count(thread, idle) != 0);
+    unsigned grows = class_of(4000);
+    void *kept[200];
+    for (int i = 0; i < 200; i++)
+        kept[i] = thread_malloc(thread, grows);
+    assert_int_equal(own_count(thread, idle), 0);
+    assert_true(own_capacity(thread, idle) != 0);
+    assert_thread_is_sound(thread);
+    for (int i = 0; i < 200; i++)
+        thread_free(thread, kept[i]);
+    thread_end(thread);
+}
+
+/* One that has allocated a little keeps little, whatever the budget; use earns it more. */
+static void test_use_earns_room(void **state) {
+    (void)state;
+    enum { A_LITTLE = 100, LITTLE_BYTES = 12 * 1024, MUCH = 400 };
+    struct thread *thread = registry_add();
+    thread->moved_bytes = 0;
+    for (int i = 0; i < A_LITTLE; i++)
+        blocks[i] = thread_malloc(thread, class_of(16 + random_below(&seed, 1001)));
+    for (int i = 0; i < A_LITTLE; i++)
+        thread_free(thread, blocks[i]);
+    assert_in_range(thread->limit_bytes, 1, LITTLE_BYTES);
+    for (int round = 0; round < MUCH; round++) {
+        for (int i = 0; i < A_LITTLE; i++)
+            blocks[i] = thread_malloc(thread, class_of(16 + random_below(&seed, 1001)));
+        for (int i = 0; i < A_LITTLE; i++)
+            thread_free(thread, blocks[i]);
+    }
+    assert_true(thread->limit_bytes > (size_t)2 * LITTLE_BYTES);
+    assert_thread_is_sound(thread);
+    thread_end(thread);
+}
+
+/* What was freed last is handed out first. */
+static void test_last_in_first_out(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    unsigned class = class_of(200);
+    void *first = thread_malloc(thread, class);
+    void *second = thread_malloc(thread, class);
+    thread_free(thread, first);
+    thread_free(thread, second);
+    assert_ptr_equal(thread_malloc(thread, class), second);
+    assert_ptr_equal(thread_malloc(thread, class), first);
+    thread_free(thread, first);
+    thread_free(thread, second);
+    thread_end(thread);
+}
+
+/* A flush sends home the older half: what is hot stays. */
+static void test_flush_keeps_the_newest(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    unsigned class = class_of(64);
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = thread_malloc(thread, class);
+    cache_flush(thread);
+    for (int i = 0; i < BLOCKS; i++) {
+        thread_free(thread, blocks[i]);
+        void **top = bin_top(own_bin(thread, class));
+        for (int kept = 0; kept <= i && kept < (int)own_count(thread, class); kept++)
+            assert_ptr_equal(top[-kept], blocks[i - kept]);
+    }
+    thread_end(thread);
+}
+
+/* Bins that are not used make room for those that are. */
+static void test_idle_bins_shrink(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    /* Every class in turn, each until its bin is as large as it gets. */
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
+        unsigned count = hak_min(4 * own_capacity_most(class), (unsigned)BLOCKS);
+        for (unsigned i = 0; i < count; i++)
+            blocks[i] = thread_malloc(thread, class);
+        for (unsigned i = 0; i < count; i++)
+            thread_free(thread, blocks[i]);
+        assert_true(thread->limit_bytes <= registry_budget_bytes(thread));
+    }
+    assert_thread_is_sound(thread);
+    unsigned shrunk = 0;
+    for (unsigned class = 1; class < CLASS_COUNT; ++class)
+        shrunk += own_capacity(thread, class) < own_capacity_most(class);
+    assert_true(shrunk > 0);
+    struct thread *const all[] = {thread};
+    assert_all_accounted_for(all, 1);
+    thread_end(thread);
+}
+
+/* What lies in a bin at rest goes home. One that is large enough never misses: that it is in use
+ * shows in how many blocks it holds. */
+static void test_bins_at_rest_go_home(void **state) {
+    (void)state;
+    enum { LOOKS = 8, FEW = 3 };
+    struct thread *thread = busy_thread();
+    unsigned resting = class_of(64), moving = class_of(96);
+    for (unsigned i = 0; i < 2 * FEW; i++)
+        blocks[i] = thread_malloc(thread, i < FEW ? resting : moving);
+    for (unsigned i = 0; i < 2 * FEW; i++)
+        thread_free(thread, blocks[i]);
+    unsigned capacity = own_capacity(thread, resting);
+    for (unsigned look = 0; look < LOOKS; look++) {
+        if (look % 2 == 0)
+            blocks[0] = thread_malloc(thread, moving);
+        else
+            thread_free(thread, blocks[0]);
+        bins_age(thread);
+        assert_true(own_count(thread, moving) != 0);
+    }
+    assert_int_equal(own_count(thread, resting), 0);
+    assert_true(own_capacity(thread, resting) < capacity);
+    assert_true(own_capacity(thread, moving) >= own_capacity(thread, resting));
+    thread_end(thread);
+}
+
+/* Who gives back what it took long ago has no use for it: its bins go home when the heap
+ * shrinks. One that has taken as much again of late keeps them. */
+static void test_who_only_gives_lets_go(void **state) {
+    (void)state;
+    enum { GIVEN = 1000, BLOCK_BYTES = 2048, LEFT_BYTES = 16 * 1024 };
+    unsigned given_class = class_of(BLOCK_BYTES);
+    struct thread *thread = busy_thread();
+    for (int i = 0; i < GIVEN; i++)
+        blocks[i] = thread_malloc(thread, given_class);
+    for (int i = 0; i < GIVEN; i++)
+        thread_free(thread, blocks[i]);
+    unsigned before = own_capacity(thread, given_class);
+    assert_true(own_count(thread, given_class) != 0);
+    bins_note_shrinking(thread);
+    assert_int_equal(own_count(thread, given_class), 0);
+    bool was_large = before * class_size(given_class) > LEFT_BYTES;
+    assert_int_equal(own_capacity(thread, given_class), was_large ? before / 2 : before);
+    assert_thread_is_sound(thread);
+
+    for (int i = 0; i < GIVEN; i++)
+        blocks[i] = thread_malloc(thread, given_class);
+    thread_free(thread, blocks[0]);
+    unsigned held = own_count(thread, given_class);
+    bins_note_shrinking(thread);
+    assert_int_equal(own_count(thread, given_class), held);
+    assert_true(held != 0);
+    for (int i = 1; i < GIVEN; i++)
+        thread_free(thread, blocks[i]);
+    thread_end(thread);
+}
+
+/* Bins of large blocks do not push out those of small ones, however little these miss. */
+static void test_small_bins_stay(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    unsigned small = class_of(64);
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = thread_malloc(thread, small);
+    for (int i = 0; i < BLOCKS; i++)
+        thread_free(thread, blocks[i]);
+    unsigned before = own_capacity(thread, small);
+    for (unsigned class = class_of(16384); class < CLASS_COUNT; ++class) {
+        for (int i = 0; i < 32; i++)
+            thread_free(thread, thread_malloc(thread, class));
+    }
+    assert_int_equal(own_capacity(thread, small), before);
+    assert_true(thread->limit_bytes <= registry_budget_bytes(thread));
+    assert_thread_is_sound(thread);
+    thread_end(thread);
+}
+
+int main(int count, char **arguments) {
+    profile_name = count > 1 ? arguments[1] : "balanced";
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bins_grow),
+        cmocka_unit_test(test_growth_flushes_idle_bins),
+        cmocka_unit_test(test_use_earns_room),
+        cmocka_unit_test(test_last_in_first_out),
+        cmocka_unit_test(test_flush_keeps_the_newest),
+        cmocka_unit_test(test_idle_bins_shrink),
+        cmocka_unit_test(test_bins_at_rest_go_home),
+        cmocka_unit_test(test_who_only_gives_lets_go),
+        cmocka_unit_test(test_small_bins_stay),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}

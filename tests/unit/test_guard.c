@@ -1,0 +1,276 @@
+/* Guard sampling: which blocks are guarded, where they lie, what becomes of them, and what is said
+ * of bad accesses and frees. */
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "modes/guard.h"
+#include "modes/guarded.h"
+#include "os/memory.h"
+#include "os/options.h"
+#include "span/arena.h"
+
+static struct thread *thread;
+
+static void begin(uint64_t rate, uint64_t slots) {
+    guard_release();
+    hak_options.guard_rate = rate;
+    hak_options.guard_slots = slots;
+    thread->until_guard = thread->calls_until_guard = 0;
+    guard_begin(thread);
+}
+
+static void *take(size_t size) {
+    void *block = guard_take(thread, size, size);
+    assert_non_null(block);
+    assert_int_equal(entry_bin(window_entry(block)), BIN_GUARD);
+    return block;
+}
+
+/* --- which ------------------------------------------------------------------------- */
+
+/* The intervals are even between 0 and twice the rate: so many samples scatter by a root of
+ * a third of their number. */
+static void assert_as_expected(size_t found, size_t blocks, uint64_t rate) {
+    double expected = (double)blocks / (double)rate;
+    double deviation = sqrt(expected / 3);
+    assert_true(fabs((double)found - expected) < 6 * deviation + 1);
+}
+
+static void test_one_in_rate_of_refilled_blocks(void **state) {
+    (void)state;
+    static const uint64_t rates[] = {1001, 5000, 20000};
+    uint64_t chance = 1;
+    for (size_t r = 0; r < 3; r++) {
+        begin(rates[r], 64);
+        size_t blocks = 0;
+        size_t found = 0;
+        while (blocks < 400 * rates[r]) {
+            unsigned batch = 1 + (unsigned)random_below(&chance, 128);
+            thread->until_guard -= batch;
+            blocks += batch;
+            if (thread->until_guard < 0) {
+                guard_give(take(64), SIZE_MAX, 1);
+                found++;
+            }
+        }
+        assert_as_expected(found, blocks, rates[r]);
+    }
+}
+
+static void test_one_in_rate_of_calls(void **state) {
+    (void)state;
+    for (uint64_t rate = 1; rate <= 1000; rate *= 10) {
+        begin(rate, 64);
+        assert_true(guard_counts_calls());
+        size_t found = 0;
+        for (size_t call = 0; call < 400 * rate; call++) {
+            if (!guard_counts(thread))
+                continue;
+            guard_give(take(64), SIZE_MAX, 1);
+            found++;
+        }
+        assert_as_expected(found, 400 * rate, rate);
+        if (rate == 1)
+            assert_int_equal(found, 400);
+    }
+}
+
+static void test_no_rate_no_guards(void **state) {
+    (void)state;
+    begin(0, 64);
+    assert_int_equal(thread->until_guard, INT64_MAX);
+    assert_false(guard_counts_calls());
+    assert_false(guard_wants_refills());
+}
+
+/* --- where ------------------------------------------------------------------------- */
+
+static void test_sizes_and_alignments(void **state) {
+    (void)state;
+    begin(1, 64);
+    static const size_t sizes[] = {0,     1,     15,    16,     17,      64,      100,
+                                   1000,  4000,  4096,  4097,   8192,    32768,   61440,
+                                   61441, 65536, 65537, 131072, 1 << 20, 3 << 20, (5 << 20) + 1};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (int round = 0; round < 8; round++) { /* left and right */
+            size_t size = sizes[i];
+            size_t alignment = size == 0 ? 16 : hak_clamp(size & -size, (size_t)16, (size_t)65536);
+            char *block = take(size);
+            assert_true(is_aligned((uintptr_t)block, alignment));
+            assert_int_equal(guard_usable_bytes(block, "test"), size);
+            for (size_t at = 0; at < size; at++)
+                assert_int_equal(block[at], 0);
+            memset(block, 1, size);
+            guard_give(block, SIZE_MAX, 1);
+        }
+    }
+}
+
+/* A freed block keeps its place from others for as long as there are free slots. */
+static void test_freed_blocks_wait_their_turn(void **state) {
+    (void)state;
+    enum { SLOTS = 8 };
+    begin(1001, SLOTS);
+    char *blocks[SLOTS];
+    for (size_t i = 0; i < SLOTS; i++)
+        blocks[i] = take(100);
+    assert_null(guard_take(thread, 100, 100));
+    assert_int_equal(guard_stats().live, SLOTS);
+    for (size_t i = 0; i < SLOTS; i++)
+        guard_give(blocks[i], SIZE_MAX, 1);
+    assert_int_equal(guard_stats().freed, SLOTS);
+    /* The one freed first makes room, and only that. */
+    char *again = take(100);
+    assert_int_equal(guard_stats().freed, SLOTS - 1);
+    assert_true(window_slab_index(again) == window_slab_index(blocks[0]));
+    for (size_t i = 1; i < SLOTS; i++)
+        assert_int_equal(entry_bin(window_entry(blocks[i])), BIN_GUARD);
+    guard_give(again, SIZE_MAX, 1);
+}
+
+static void test_no_limit_where_every_block_is_guarded(void **state) {
+    (void)state;
+    enum { BLOCKS = 1000 };
+    begin(1, 1);
+    static void *blocks[BLOCKS];
+    for (size_t i = 0; i < BLOCKS; i++)
+        blocks[i] = take(i);
+    for (size_t i = 0; i < BLOCKS; i++)
+        guard_give(blocks[i], SIZE_MAX, 1);
+    assert_int_equal(guard_stats().live, 0);
+    assert_int_equal(guard_stats().freed, BLOCKS);
+    guard_release();
+    assert_int_equal(guard_stats().freed, 0);
+    for (size_t i = 0; i < BLOCKS; i++)
+        assert_int_equal(window_entry(blocks[i]), 0);
+}
+
+/* --- when the kernel refuses ---------------------------------------------------------- */
+
+static void test_without_guard_pages_no_guarded_block(void **state) {
+    (void)state;
+    begin(1, 1);
+    for (unsigned granted = 0; granted < 2; granted++) {
+        refuse_after(OS_CALL_GUARD, granted);
+        assert_null(guard_take(thread, 100, 100));
+        allow_all();
+        assert_int_equal(guard_stats().live, 0);
+        guard_give(take(100), SIZE_MAX, 1);
+    }
+    guard_release();
+    refuse_kind(OS_CALL_KINDS);
+    size_t taken = 0;
+    for (; guard_take(thread, 1 << 20, 1 << 20) != NULL; taken++) {
+    }
+    allow_all();
+    assert_int_equal(guard_stats().live, taken);
+}
+
+/* --- what is reported ------------------------------------------------------------------ */
+
+struct bug {
+    const char *kind;
+    const char *text;
+    size_t size;
+    void (*make)(char *block, size_t size);
+};
+
+static void touch(volatile char *place) { *place = (char)(*place + 1); }
+
+static void read_after_free(char *block, size_t size) {
+    guard_give(block, SIZE_MAX, 1);
+    touch(block + size / 2);
+}
+static void write_behind(char *block, size_t size) {
+    touch(block + size);
+    guard_give(block, SIZE_MAX, 1);
+}
+static void write_before(char *block, size_t size) {
+    (void)size;
+    touch(block - 1);
+    guard_give(block, SIZE_MAX, 1);
+}
+static void write_far_behind(char *block, size_t size) {
+    size_t page = os_page_size();
+    touch(block + align_up((uintptr_t)block + size, page) - (uintptr_t)block + page - 1);
+}
+static void give_twice(char *block, size_t size) {
+    (void)size;
+    guard_give(block, SIZE_MAX, 1);
+    guard_give(block, SIZE_MAX, 1);
+}
+static void give_inside(char *block, size_t size) {
+    (void)size;
+    guard_give(block + 16, SIZE_MAX, 1);
+}
+static void give_odd(char *block, size_t size) {
+    (void)size;
+    guard_give(block + 1, SIZE_MAX, 1);
+}
+static void ask_after_free(char *block, size_t size) {
+    (void)size;
+    guard_give(block, SIZE_MAX, 1);
+    guard_usable_bytes(block, "realloc");
+}
+
+static void tell_too_little(char *block, size_t size) { guard_give(block, size - 1, 1); }
+static void tell_too_much(char *block, size_t size) { guard_give(block, size + 4096, 1); }
+static void tell_wrong_alignment(char *block, size_t size) {
+    (void)size;
+    guard_give(block, SIZE_MAX, 2 * ((uintptr_t)block & -(uintptr_t)block));
+}
+
+static void make(void *context) {
+    const struct bug *bug = context;
+    os_fault_watch(guarded_look); /* the test framework has taken its place */
+    bug->make(take(bug->size), bug->size);
+}
+
+static void test_each_bug_is_reported(void **state) {
+    (void)state;
+    begin(1, 64);
+    static struct bug bugs[] = {
+        {"hakmem: use after free: ", "50 bytes into block 0x", 100, read_after_free},
+        {"hakmem: use after free: ", "bytes into block 0x", 100000, read_after_free},
+        {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 100, write_behind},
+        {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 4096, write_behind},
+        {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 1, write_behind},
+        {"hakmem: heap overflow: ", " 1 bytes before block 0x", 100, write_before},
+        {"hakmem: heap overflow: ", " 1 bytes before block 0x", 4096, write_before},
+        {"hakmem: heap overflow: ", "behind block 0x", 100, write_far_behind},
+        {"hakmem: double free: free(0x", "is free already", 100, give_twice},
+        {"hakmem: invalid pointer: free(0x", "inside block 0x", 100, give_inside},
+        {"hakmem: misaligned pointer: free(0x", "inside block 0x", 100, give_odd},
+        {"hakmem: double free: realloc(0x", "is free already", 100, ask_after_free},
+        {"hakmem: size mismatch: free(0x", "is given back as one of 99", 100, tell_too_little},
+        {"hakmem: size mismatch: free(0x", "is given back as one of 4196", 100, tell_too_much},
+        {"hakmem: misaligned pointer: free(0x", "a multiple of ", 4096, tell_wrong_alignment},
+    };
+    for (size_t i = 0; i < sizeof bugs / sizeof bugs[0]; i++) {
+        for (int round = 0; round < 6; round++) { /* left and right */
+            char size[32];
+            snprintf(size, sizeof size, "of %zu bytes (guarded", bugs[i].size);
+            assert_dies(make, &bugs[i], bugs[i].kind, bugs[i].text, size, "allocated by thread",
+                        NULL);
+        }
+    }
+}
+
+int main(void) {
+    start_layers("shards=1", 16 * GIB);
+    thread = registry_add();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_in_rate_of_refilled_blocks),
+        cmocka_unit_test(test_one_in_rate_of_calls),
+        cmocka_unit_test(test_no_rate_no_guards),
+        cmocka_unit_test(test_sizes_and_alignments),
+        cmocka_unit_test(test_freed_blocks_wait_their_turn),
+        cmocka_unit_test(test_no_limit_where_every_block_is_guarded),
+        cmocka_unit_test(test_each_bug_is_reported),
+        cmocka_unit_test(test_without_guard_pages_no_guarded_block),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
