@@ -5,7 +5,7 @@ SECONDS ?= 60
 SUITE ?= micro
 PREFIX ?= /usr/local
 
-.PHONY: release debug demo check asan tsan ubsan musl aarch64 lint format fuzz bench soak mutants install clean help
+.PHONY: release debug demo check asan tsan ubsan musl aarch64 lint format fuzz bench soak mutants proof install clean help
 .DEFAULT_GOAL := release
 
 ## make              build/release/libhakmem.so and .a
@@ -75,6 +75,11 @@ soak:
 mutants:
 	@tools/setup build check
 	@tests/mutants/run
+
+## make proof        searches all states of the models of what threads do together
+proof:
+	@tools/setup build check
+	@tests/proof/run
 
 ## make install PREFIX=/usr/local    library, headers, CMake package, pkg-config file, command
 install:
