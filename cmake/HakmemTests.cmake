@@ -40,7 +40,7 @@ if(NOT suites)
     list(APPEND suites abi)
   endif()
   if(NOT HAKMEM_SANITIZE)
-    list(APPEND suites kernel death process programs golden lab install proof)
+    list(APPEND suites kernel death attacks process programs golden lab install proof)
   endif()
 endif()
 

@@ -1,0 +1,30 @@
+"""Published attacks in hardened mode: each bug is reported, by the kind that its row names, unless
+no allocator can see it."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from techniques import LIBRARY, TECHNIQUES, attack
+
+KNOWN = any(
+    line.startswith("hakmem: hardened=") for line in attack(preload=LIBRARY, options="help").reports
+)
+
+
+@pytest.mark.skipif(not KNOWN, reason="this library has no option hardened")
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("name", TECHNIQUES)
+def test_hardened(name: str, level: int) -> None:
+    bug = TECHNIQUES[name].bug
+    kinds = bug.filled if level == 2 else bug.hardened
+    run = attack(name, "home", preload=LIBRARY, options=f"hardened={level}")
+    if kinds:
+        assert run.status == -signal.SIGABRT, run
+        assert run.kind in kinds, run
+        assert run.lines in (["outcome: abort"], ["outcome: none"]), run
+    else:
+        assert (run.status, run.lines) == (0, ["outcome: none", "end: quiet"]), run
+        assert run.reports == []
