@@ -53,11 +53,12 @@ format:
 	@tools/setup build lint
 	@tools/format
 
-## make fuzz SECONDS=n    every fuzzer for n seconds each
+## make fuzz SECONDS=n    every fuzzer for n seconds each, under libFuzzer and AFL++
 fuzz:
-	@tools/setup build lint
+	@tools/setup build fuzz
 	@tools/build fuzz
-	@tests/fuzz/run build/fuzz $(SECONDS)
+	@tools/build afl
+	@tests/fuzz/run $(SECONDS)
 
 ## make bench SUITE=micro|threads|memory|programs|all    the benchmarks beside the peers
 bench:
