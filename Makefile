@@ -5,7 +5,7 @@ SECONDS ?= 60
 SUITE ?= micro
 PREFIX ?= /usr/local
 
-.PHONY: release debug demo check asan tsan ubsan musl aarch64 lint format fuzz bench soak mutants proof install clean help
+.PHONY: release debug demo check asan tsan ubsan musl aarch64 lint format fuzz bench soak mutants proof coverage install clean help
 .DEFAULT_GOAL := release
 
 ## make              build/release/libhakmem.so and .a
@@ -76,6 +76,11 @@ soak:
 mutants:
 	@tools/setup build check
 	@tests/mutants/run
+
+## make coverage     the tests with every line of the allocator counted; below 95 % of a layer fails
+coverage:
+	@tools/setup build check coverage
+	@tools/coverage
 
 ## make proof        searches all states of the models of what threads do together
 proof:
