@@ -20,7 +20,7 @@ def allocator_options(profile: str | None, settings: Sequence[str]) -> str:
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not name or not equals:
-            raise LabError(f"--set takes name=value, not '{setting}'")
+            raise LabError(f"an option of HAKMEM is name=value, not '{setting}'")
         pairs.append(f"{name}={_escaped(value)}")
     return ",".join(pairs)
 

@@ -108,6 +108,24 @@ def test_bench_runs_profiles_side_by_side(tmp_path: Path) -> None:
     assert refused.returncode == 1 and "no profile 'fast'" in refused.stderr
 
 
+def test_bench_runs_other_options_side_by_side(tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    done = hakmem("bench", "--only", "pair_64", "--variant", "hardened=1,zero_on_free=1",
+                  "--variant", "guard_rate=0", "--set", "shards=1", "--peers", "glibc",
+                  "--runs", "1", "--warmup", "0", "--json", target)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    content = json.loads(target.read_text())
+    assert {row["name"]: row["options"] for row in content["allocators"]} == {
+        "hakmem": "shards=1",
+        "hakmem (hardened=1,zero_on_free=1)": "shards=1,hardened=1,zero_on_free=1",
+        "hakmem (guard_rate=0)": "shards=1,guard_rate=0",
+        "glibc": "",
+    }
+    assert "hakmem (guard_rate=0)" in done.stdout
+    refused = hakmem("bench", "--only", "pair_64", "--variant", "hardened", "--peers", "glibc")
+    assert refused.returncode == 1 and "not 'hardened'" in refused.stderr
+
+
 def test_the_stub_is_left_out_where_it_would_mislead(tmp_path: Path) -> None:
     target = tmp_path / "result.json"
     done = hakmem("bench", "--only", "calloc_large", "--peers", "glibc,stub", "--runs", "1",

@@ -19,6 +19,7 @@ from hakmem_lab.commands.common import (
     RunsOption,
     SeedOption,
     SetOption,
+    VariantsOption,
     WarmupOption,
     err,
     finish,
@@ -48,6 +49,7 @@ def bench_command(
     warmup: WarmupOption = 1,
     profile: ProfileOption = None,
     profiles: ProfilesOption = None,
+    variants: VariantsOption = None,
     settings: SetOption = None,
     count: CountOption = 1,
     seed: SeedOption = None,
@@ -67,6 +69,7 @@ def bench_command(
     allocators[:0] = [
         registry.hakmem(allocator_options(profile, settings or [])),
         *(registry.hakmem_in(each, settings or []) for each in names_of(profiles) or []),
+        *(registry.hakmem_with(each, settings or []) for each in variants or []),
     ]
     checksums = suites.Checksums()
     tasks = [

@@ -44,6 +44,14 @@ ProfilesOption = Annotated[
     str | None,
     typer.Option(metavar="P,Q,...", help="HAKMEM in these profiles too, each in a row of its own."),
 ]
+VariantsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--variant",
+        metavar="NAME=VALUE,...",
+        help="HAKMEM with these options too, in a row of its own; may be repeated.",
+    ),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="An option of HAKMEM; may be repeated."),

@@ -137,6 +137,12 @@ def hakmem_in(profile: str, settings: Sequence[str]) -> Allocator:
     return replace(hakmem(allocator_options(profile, settings)), name=f"{HAKMEM} ({profile})")
 
 
+def hakmem_with(variant: str, settings: Sequence[str]) -> Allocator:
+    """This build with other options, beside itself without: "hakmem (hardened=1)"."""
+    options = allocator_options(None, [*settings, *variant.split(",")])
+    return replace(hakmem(options), name=f"{HAKMEM} ({variant})")
+
+
 def choose(wanted: Sequence[str] | None) -> tuple[list[Allocator], dict[str, str]]:
     """The named peers, or all that are compared by default; and the missing, with the reason.
 
