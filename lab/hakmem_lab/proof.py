@@ -20,6 +20,7 @@ less than three tenths of a second.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from dataclasses import dataclass, field
@@ -193,11 +194,17 @@ def descendants(root: int) -> list[int]:
     found: list[int] = []
     todo = [root]
     while todo:
-        for children in Path(f"/proc/{todo.pop()}/task").glob("*/children"):
-            try:
-                pids = [int(pid) for pid in children.read_text(encoding="ascii").split()]
-            except OSError:
-                continue
-            found += pids
-            todo += pids
+        pids = _children(todo.pop())
+        found += pids
+        todo += pids
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    """None of a process or thread that ends meanwhile."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found += map(int, (task / "children").read_text(encoding="ascii").split())
     return found

@@ -208,3 +208,13 @@ def test_the_watch_sees_what_a_live_process_has_mapped() -> None:
     assert with_library.mapped == {process.pid}
     with pytest.raises(NotMappedError, match="sleep"):
         without.check("hakmem")
+
+
+def test_processes_may_end_while_they_are_listed() -> None:
+    deadline = time.monotonic() + 2
+    while time.monotonic() < deadline:
+        with subprocess.Popen(
+            ["bash", "-c", "for i in {1..20}; do /bin/true & done; wait"]
+        ) as some:
+            while some.poll() is None:
+                proof.descendants(os.getpid())
