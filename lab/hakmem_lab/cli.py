@@ -23,6 +23,7 @@ from hakmem_lab.commands.peers import peers_app
 from hakmem_lab.commands.results import results_app
 from hakmem_lab.commands.run import run_command
 from hakmem_lab.commands.soak import soak_command
+from hakmem_lab.commands.symbolize import symbolize_command
 from hakmem_lab.errors import LabError
 
 app = typer.Typer(
@@ -42,6 +43,7 @@ app.command("soak")(soak_command)
 app.command("doctor")(doctor_command)
 app.command("ab")(ab_command)
 app.command("bisect")(bisect_command)
+app.command("symbolize")(symbolize_command)
 app.command("demo")(demo_command)
 app.add_typer(peers_app, name="peers")
 app.add_typer(results_app, name="results")

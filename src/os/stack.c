@@ -67,6 +67,7 @@ void os_stack_capture_from(struct os_stack *stack, uintptr_t counter) {
         return;
     stack->depth -= first;
     memmove(stack->frames, stack->frames + first, stack->depth * sizeof stack->frames[0]);
+    stack->frames[0]++; /* as if it returned there: who reads a stack looks just before */
 }
 
 void os_stack_describe(uintptr_t frame, struct format_buffer *out) {

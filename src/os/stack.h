@@ -10,7 +10,8 @@ enum { OS_STACK_FRAMES = 24 };
 struct os_stack {
     uint32_t thread;                   /* the kernel's number of it */
     uint32_t depth;                    /* of frames; 0: not known */
-    uintptr_t frames[OS_STACK_FRAMES]; /* return addresses, the innermost first */
+    uintptr_t frames[OS_STACK_FRAMES]; /* return addresses, the innermost first: what was called
+                                          lies just before */
 };
 
 /* The calling thread's, HAKMEM's own frames left out. Does not allocate, and takes no lock
