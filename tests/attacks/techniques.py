@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 BUILD = Path(os.environ.get("HAKMEM_BUILD", "build/release")).resolve()
@@ -33,25 +33,36 @@ SILENT = ()
 @dataclass(frozen=True)
 class Bug:
     """What a program must do wrong, and which reports that ends in: in release, sooner or later; at
-    hardened=1; at hardened=2, which also looks whether freed memory was written to."""
+    hardened=1; at hardened=2, which also looks whether freed memory was written to; at hardened=2
+    with guard_rate=1, where each block lies between inaccessible pages."""
 
     words: str
     release: tuple[str, ...]
     hardened: tuple[str, ...]
     filled: tuple[str, ...]
+    guarded: tuple[str, ...]
 
 
-TWICE = Bug("double free", DOUBLE, DOUBLE, DOUBLE)
-TWICE_UNMARKED = Bug("double free, write to the freed block", DOUBLE, DOUBLE, DOUBLE)
-FAKE = Bug("free of memory with a fake chunk", INVALID, INVALID, INVALID)
-BEYOND = Bug("free of a pointer behind a block, with a fake chunk", INVALID, INVALID, INVALID)
-INSIDE = Bug("free of a pointer into a block", INVALID, INVALID, INVALID)
-BEHIND = Bug("write of a word or more behind a block", SILENT, OVERFLOW, OVERFLOW)
-ZERO = Bug("write of a zero byte behind a block", SILENT, OVERFLOW, OVERFLOW)
-FREED = Bug("write to a freed block", SILENT, SILENT, STALE)
-FREED_BEHIND = Bug("write to a freed block and behind another", SILENT, OVERFLOW, OVERFLOW + STALE)
-READ = Bug("read of a freed block", SILENT, SILENT, SILENT)
-FRONT = Bug("write far in front of a block", SILENT, SILENT, SILENT)
+TWICE = Bug("double free", DOUBLE, DOUBLE, DOUBLE, DOUBLE)
+TWICE_UNMARKED = Bug("double free, write to the freed block", DOUBLE, DOUBLE, DOUBLE, STALE)
+FAKE = Bug("free of memory with a fake chunk", INVALID, INVALID, INVALID, INVALID)
+BEYOND = Bug(
+    "free of a pointer behind a block, with a fake chunk",
+    INVALID,
+    INVALID,
+    INVALID,
+    OVERFLOW + INVALID,  # by the side on which the block has its inaccessible page
+)
+INSIDE = Bug("free of a pointer into a block", INVALID, INVALID, INVALID, INVALID)
+BEHIND = Bug("write of a word or more behind a block", SILENT, OVERFLOW, OVERFLOW, OVERFLOW)
+BEHIND_AND_READ = replace(BEHIND, guarded=STALE)  # it looks for links in a freed block first
+ZERO = Bug("write of a zero byte behind a block", SILENT, OVERFLOW, OVERFLOW, OVERFLOW)
+FREED = Bug("write to a freed block", SILENT, SILENT, STALE, STALE)
+FREED_BEHIND = Bug(
+    "write to a freed block and behind another", SILENT, OVERFLOW, OVERFLOW + STALE, STALE
+)
+READ = Bug("read of a freed block", SILENT, SILENT, SILENT, STALE)
+FRONT = Bug("write far in front of a block", SILENT, SILENT, SILENT, OVERFLOW)
 
 
 @dataclass(frozen=True)
@@ -100,7 +111,7 @@ TECHNIQUES = {
     "large_bin_attack": Technique(FREED, "write", None, "none"),
     "house_of_force": Technique(BEHIND, "abort", "outside", "none"),
     "house_of_orange": Technique(BEHIND, "abort", "write", "none"),
-    "house_of_tangerine": Technique(BEHIND, "outside", "outside", "none"),
+    "house_of_tangerine": Technique(BEHIND_AND_READ, "outside", "outside", "none"),
     "house_of_mind_fastbin": Technique(BEHIND, "write", None, "none"),
 }
 
@@ -113,8 +124,8 @@ class Run:
 
     @property
     def kind(self) -> str:
-        """Of its one report by HAKMEM."""
-        (report,) = self.reports
+        """Of its one report by HAKMEM, which may have stacks."""
+        (report,) = (line for line in self.reports if not line.startswith("hakmem:  "))
         begin, kind, _ = report.split(": ", 2)
         assert begin == "hakmem", report
         return kind
@@ -160,6 +171,7 @@ def table() -> list[str]:
         "release reports",
         "`hardened=1`",
         "`hardened=2`",
+        "`hardened=2,guard_rate=1`",
     ]
     rows = [
         [
@@ -171,6 +183,7 @@ def table() -> list[str]:
             report_words(technique),
             kind_words(technique.bug.hardened),
             kind_words(technique.bug.filled),
+            kind_words(technique.bug.guarded),
         ]
         for name, technique in TECHNIQUES.items()
     ]
