@@ -25,6 +25,13 @@ def allocator_options(profile: str | None, settings: Sequence[str]) -> str:
     return ",".join(pairs)
 
 
+def of_one_length(a: str, b: str) -> tuple[str, str]:
+    """Both with as many empty pairs behind that a program's stack lies at the same place: its
+    variables are on it."""
+    length = max(len(a), len(b))
+    return a.ljust(length, ","), b.ljust(length, ",")
+
+
 def _escaped(value: str) -> str:
     """A comma separates options, so one inside a value is written with a backslash."""
     return value.replace(",", "\\,")

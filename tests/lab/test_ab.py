@@ -173,3 +173,30 @@ def test_a_revision_is_built_once_in_a_place_of_its_own(
     assert listed.stdout.count("\n") == 1
     with pytest.raises(builds.BuildError, match=r"does not build.*build\.log"):
         builds.find("HEAD", builds.Recipe(repository, "echo no; false", "toy.so"))
+
+
+def test_one_library_in_two_ways(tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    done = hakmem("ab", LIBRARY, LIBRARY, "--set-b", "hardened=2", *QUICK, "--instructions",
+                  "--counts", "2", "--json", target, "--", "pair_64")  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "the same, byte for byte" in done.stdout and "hardened=2" in done.stdout
+    content = json.loads(target.read_text())
+    assert (content["a"]["options"], content["b"]["options"]) == ("", "hardened=2")
+    (trial,) = content["trials"]
+    assert trial["verdict"] == "NO-GO"
+    counted = trial["instructions"]
+    assert [len(each) for each in counted["samples"]] == [2, 2]
+    assert counted["b"] > 3 * counted["a"]
+    refused = hakmem("ab", LIBRARY, LIBRARY, "--set-a", "hardened", "--", "pair_64")
+    assert refused.returncode == 2 and "not 'hardened'" in refused.stderr
+
+
+def test_programs_of_the_suite_by_name(tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    done = hakmem("ab", LIBRARY, LIBRARY, "--budget", "90", "--margin", "50%",
+                  "--json", target, "--", "sqlite_file")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (trial,) = json.loads(target.read_text())["trials"]
+    assert (trial["benchmark"], trial["metric"], trial["verdict"]) == (
+        "sqlite_file", "cpu_s", "NEUTRAL")  # fmt: skip

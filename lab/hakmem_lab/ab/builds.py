@@ -56,6 +56,7 @@ class Side:
     origin: str  # what it is, for people
     commit: str | None = None
     build_folder: Path | None = None  # with the objects that the library was linked from
+    options: str = ""  # what it is told in HAKMEM_OPTIONS
 
     @property
     def sha256(self) -> str:

@@ -53,6 +53,7 @@ def _side(side: Side) -> Document:
         "origin": side.origin,
         "commit": side.commit,
         "sha256": side.sha256,
+        "options": side.options,
     }
 
 
@@ -95,7 +96,12 @@ def _trial(answer: Answer, workload: Workload) -> Document:
         }
     if workload.name in answer.counts:
         count = answer.counts[workload.name]
-        content["instructions"] = {"a": count.a, "b": count.b, "per": count.unit}
+        content["instructions"] = {
+            "a": count.a,
+            "b": count.b,
+            "per": count.unit,
+            "samples": [list(count.all_of_a), list(count.all_of_b)],
+        }
     return content
 
 

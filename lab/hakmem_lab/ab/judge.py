@@ -14,6 +14,7 @@ from hakmem_lab.ab import instructions, layout, reach, trial
 from hakmem_lab.ab.builds import Recipe, Side
 from hakmem_lab.ab.verdict import Verdict, overall
 from hakmem_lab.ab.workload import Workload
+from hakmem_lab.measure import OPTIONS_VARIABLE
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Question:
     recipe: Recipe
     seed: int
     with_layout: bool = False
-    with_instructions: bool = False
+    counts: int = 0  # how often instructions are counted
 
 
 @dataclass
@@ -55,17 +56,23 @@ class Answer:
 def answer(question: Question, console: Console) -> Answer:
     a, b = question.a.library, question.b.library
     found = Answer(question, reach.compare(a, b))
-    if found.change.can_be_checked:
+    # Which code is executed, the options decide: of two sides that are told different things, both
+    # may execute all that differs.
+    if found.change.can_be_checked and question.a.options == question.b.options:
         with console.status("which of the changed code is executed?"):
             for each in question.workloads:
-                found.reached[each.name] = reach.run(found.change, a, b, each.command)
+                each.make_ready()
+                told = each.with_variables({OPTIONS_VARIABLE: question.a.options})
+                found.reached[each.name] = reach.run(found.change, a, b, told.command)
     measured = [each for each in question.workloads if found.executes_the_change(each) is not False]
     if not measured:
         return found
-    if question.with_instructions:
+    if question.counts:
         for each in measured:
             with console.status(f"counting the instructions of {each.name}"):
-                found.counts[each.name] = instructions.count(each, a, b)
+                found.counts[each.name] = instructions.count(
+                    each, question.a, question.b, question.counts
+                )
     found.records = _measure(question, measured, console)
     return found
 
@@ -85,6 +92,10 @@ def _measure(
         folder = Path(name)
         folder.chmod(0o755)  # the program may change its user
         programs = trial.Programs(
-            folder, (question.a.library, question.b.library), links, generator
+            folder,
+            (question.a.library, question.b.library),
+            links,
+            generator,
+            (question.a.options, question.b.options),
         )
         return trial.run(workloads, programs, question.limits, generator, console)

@@ -23,6 +23,7 @@ from hakmem_lab.ab.verdict import PROGRAMS, Look, Plan, Verdict, look
 from hakmem_lab.ab.workload import Workload, on_processor
 from hakmem_lab.errors import RunError
 from hakmem_lab.measure import Allocator
+from hakmem_lab.options import of_one_length
 from hakmem_lab.progress import Bar
 from hakmem_lab.suites import Checksums
 
@@ -56,9 +57,11 @@ class Programs:
         libraries: tuple[Path, Path],
         links: tuple[layout.Link | None, layout.Link | None] | None,
         generator: random.Random,
+        options: tuple[str, str] = ("", ""),
     ) -> None:
         self._links = links
         self._generator = generator
+        self._options = of_one_length(*options)
         name = "library.so"
         self._files = [folder / each / name for each in ("a0", "a1", "b0", "b1")]
         for number, file in enumerate(self._files):
@@ -72,7 +75,10 @@ class Programs:
                 if link is not None:
                     file.unlink()  # a file that is still mapped must not change
                     layout.shuffle(link, file, self._generator)
-        return [Allocator(name, file) for name, file in zip(PROGRAMS, self._files, strict=True)]
+        return [
+            Allocator(name, file, options=self._options[number // 2])
+            for number, (name, file) in enumerate(zip(PROGRAMS, self._files, strict=True))
+        ]
 
     def variables(self) -> Mapping[str, str]:
         return {} if self._links is None else layout.environment_pad(self._generator)

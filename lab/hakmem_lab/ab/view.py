@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator
 
@@ -26,7 +27,10 @@ _MOST_FUNCTIONS = 12
 
 def show(console: Console, answer: Answer) -> None:
     for letter, side in (("A", answer.question.a), ("B", answer.question.b)):
-        console.print(f"{letter}: {escape(side.word)} ({escape(side.origin)})", highlight=False)
+        told = f", {escape(side.options)}" if side.options else ""
+        console.print(
+            f"{letter}: {escape(side.word)} ({escape(side.origin)}){told}", highlight=False
+        )
     _show_change(console, answer)
     if answer.records:
         console.print(_figures(answer))
@@ -88,6 +92,8 @@ def _figures(answer: Answer) -> Table:
         table.add_column("instructions A", justify="right")
         table.add_column("B", justify="right")
         table.add_column("B over A", justify="right")
+    if any(len(count.all_of_a) > 1 for count in answer.counts.values()):
+        table.add_column("interval", justify="right")
     for record in answer.records:
         table.add_row(*_row(record), *_counted(answer, record))
     return table
@@ -118,7 +124,9 @@ def _counted(answer: Answer, record: Record) -> Iterator[str]:
         digits = 2 if count.unit == "operation" else 0
         yield f"{count.a:,.{digits}f}"
         yield f"{count.b:,.{digits}f}"
-        yield percent(count.ratio)
+        yield percent(count.ratio.value)
+        if len(count.all_of_a) > 1:
+            yield "–" if math.isnan(count.ratio.low) else interval(count.ratio)
 
 
 def _sentences(answer: Answer) -> Iterator[str]:

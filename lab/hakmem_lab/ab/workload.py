@@ -1,4 +1,5 @@
-"""What is measured under both libraries: a built-in benchmark, or any command.
+"""What is measured under both libraries: a built-in benchmark, a program of the suite, or any
+command.
 
 A benchmark is run short and often (BENCH_DIVIDE, see bench/support/driver.h): much of the
 difference between two runs of the same program is where the kernel put its memory, which is drawn
@@ -15,8 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from hakmem_lab import suites
-from hakmem_lab.errors import LabError, RunError
+from hakmem_lab.errors import LabError, MissingError, RunError
 from hakmem_lab.measure import Allocator, Command, run, words_of
+from hakmem_lab.programs.program import Program
 
 DEFAULT = ("pair_64", "random_mixed_400")
 COMMAND_METRICS = ("cpu_s", "wall_s", "peak_rss_bytes", "page_faults")
@@ -29,8 +31,17 @@ class Workload:
     name: str
     command: Command
     metric: str
-    benchmark: suites.Benchmark | None = None
+    benchmark: suites.AnyBenchmark | None = None
     pinned: bool = False
+
+    @property
+    def has_operations(self) -> bool:
+        return isinstance(self.benchmark, suites.Benchmark)
+
+    def make_ready(self) -> None:
+        """Before each run."""
+        if isinstance(self.benchmark, Program):
+            self.benchmark.clear()
 
     def with_variables(self, variables: Mapping[str, str]) -> Workload:
         merged = {**self.command.variables, **variables}
@@ -38,14 +49,16 @@ class Workload:
 
     def sample(self, allocator: Allocator, checksums: suites.Checksums) -> float:
         """Runs it once."""
+        self.make_ready()
         done = run(self.command, allocator)
         metrics = dict(done.metrics)
         if self.benchmark is not None:
             # Under one name, so that the checksums of A and B must be the same.
             either = replace(allocator, name="A and B")
             metrics |= suites.driver_metrics(self.benchmark, either, done, checksums)
-            # A driver that does not read that clock is measured by the other one.
-            metrics.setdefault("cpu_ns_per_op", metrics["ns_per_op"])
+            if self.has_operations:
+                # A driver that does not read that clock is measured by the other one.
+                metrics.setdefault("cpu_ns_per_op", metrics["ns_per_op"])
         value = metrics[self.metric]
         if value <= 0:
             raise RunError(f"{self.name}: {self.metric} is {value:g}, so there are no ratios")
@@ -55,16 +68,25 @@ class Workload:
 def choose(
     words: Sequence[str], metric: str | None, variables: Mapping[str, str], timeout: float
 ) -> list[Workload]:
-    """Names of built-in benchmarks, or else a command; without words the usual benchmarks."""
-    drivers = (*suites.MICRO, *suites.THREADS, *suites.MEMORY)
-    known = {each.name: each for each in drivers}
+    """Names of built-in benchmarks, or of a program of the suite, or else a command; without words
+    the usual benchmarks. A program that is called like one of the suite goes by its path."""
+    known = {each.name: each for suite in suites.SUITES.values() for each in suite}
     words = words or DEFAULT
     if all(word in known for word in words):
-        return [_built_in(known[word], metric) for word in dict.fromkeys(words)]
+        return [_known_workload(known[word], metric) for word in dict.fromkeys(words)]
     label = words_of(words)
     command = Command(tuple(words), timeout_seconds=timeout, variables=variables)
     name = label if len(label) <= 60 else f"{label[:57]}..."
     return [Workload(name, command, _known(metric or "cpu_s", COMMAND_METRICS))]
+
+
+def _known_workload(benchmark: suites.AnyBenchmark, metric: str | None) -> Workload:
+    if isinstance(benchmark, suites.Benchmark):
+        return _built_in(benchmark, metric)
+    if (reason := benchmark.missing()) is not None:
+        raise MissingError(f"{benchmark.name}: {reason}")
+    chosen = _known(metric or "cpu_s", COMMAND_METRICS)
+    return Workload(benchmark.name, benchmark.command(), chosen, benchmark)
 
 
 def _built_in(benchmark: suites.Benchmark, metric: str | None) -> Workload:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from hakmem_lab.ab.verdict import Plan, Verdict
 from hakmem_lab.commands.common import JsonOption, SeedOption, err, out, seed_of, typed
 from hakmem_lab.errors import LabError, MissingError
 from hakmem_lab.measure import require_program
-from hakmem_lab.options import fraction_of, variables_of
+from hakmem_lab.options import allocator_options, fraction_of, variables_of
 
 EXIT_STATUS = {Verdict.GO: 0, Verdict.NEUTRAL: 0, Verdict.NO_GO: 1, Verdict.UNKNOWN: 2}
 MARGIN, MARGIN_WITH_LAYOUT = 0.005, 0.01
@@ -57,6 +58,16 @@ def ab_command(
     instructions: Annotated[
         bool, typer.Option("--instructions", help="Count instructions too, by callgrind.")
     ] = False,
+    counts: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How often those; an interval from 6 on.")
+    ] = 1,
+    set_a: Annotated[
+        list[str] | None,
+        typer.Option("--set-a", metavar="NAME=VALUE", help="An option of A; may be repeated."),
+    ] = None,
+    set_b: Annotated[
+        list[str] | None, typer.Option("--set-b", metavar="NAME=VALUE", help="The same of B.")
+    ] = None,
     build: BuildOption = builds.Recipe.command,
     library: LibraryOption = builds.Recipe.library,
     repository: RepositoryOption = None,
@@ -68,7 +79,7 @@ def ab_command(
         Path | None, typer.Option("--chart", metavar="F", help="Draw the intervals (png, svg).")
     ] = None,
 ) -> None:
-    """Compare two builds: GO, NEUTRAL (exit 0), NO-GO (1) or UNKNOWN (2)."""
+    """Compare two builds, or one in two ways: GO, NEUTRAL (exit 0), NO-GO (1) or UNKNOWN (2)."""
     with nothing_told():
         workloads = workload.choose(command or [], metric, variables_of(env or []), timeout)
         for each in workloads:
@@ -81,14 +92,14 @@ def ab_command(
             benchmarks=len(workloads),
         )
         question = judge.Question(
-            side_of(a, recipe),
-            side_of(b, recipe),
+            replace(side_of(a, recipe), options=allocator_options(None, set_a or [])),
+            replace(side_of(b, recipe), options=allocator_options(None, set_b or [])),
             workloads,
             trial.Limits(plan, budget),
             recipe,
             seed_of(seed),
             layout,
-            instructions,
+            counts if instructions else 0,
         )
         answer = judge.answer(question, err)
         view.show(out, answer)

@@ -58,11 +58,15 @@ class Program:
     def folder(self) -> Path:
         return _folder(self.name, self.scripts, self.prepare)
 
-    def command(self) -> Command:
-        """What one run is; removes what the run before it has left."""
-        folder = self.folder()
+    def clear(self) -> None:
+        """Removes what the run before has left."""
         for name in (*self.makes, *self.leaves):
-            (folder / name).unlink(missing_ok=True)
+            (self.folder() / name).unlink(missing_ok=True)
+
+    def command(self) -> Command:
+        """What one run is, ready to start."""
+        self.clear()
+        folder = self.folder()
         program = shutil.which(self.words[0], path=PATH) or self.words[0]
         return Command(
             (program, *self.words[1:]),
