@@ -12,6 +12,10 @@ file(GLOB allocator_sources CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/src/front/*.c
      ${PROJECT_SOURCE_DIR}/src/abi/*.c
      ${PROJECT_SOURCE_DIR}/src/abi/*.cc)
+# The end of a section is the end of what is linked last.
+set(last_source ${PROJECT_SOURCE_DIR}/src/os/frozen.c)
+list(REMOVE_ITEM allocator_sources ${last_source})
+list(APPEND allocator_sources ${last_source})
 if(HAKMEM_SANITIZE)
   list(FILTER allocator_sources EXCLUDE REGEX "/src/abi/(libc|by_name|glibc|operators)\\.(c|cc)$")
 endif()
@@ -43,6 +47,7 @@ function(hakmem_shared_library name)
     ${name}
     PRIVATE
       -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,-z,text
+      -Wl,-z,start-stop-visibility=hidden
       -Wl,--as-needed -Wl,--hash-style=gnu -Wl,--exclude-libs,ALL -static-libgcc)
   # A sanitizer's run-time library is in the program, not in this library.
   if(NOT HAKMEM_SANITIZE)
@@ -65,8 +70,8 @@ if(HAKMEM_DEBUG)
   hakmem_warnings(hakmem_debug_defaults)
   hakmem_allocator_flags(hakmem_debug_defaults)
   hakmem_shared_library(
-    hakmem_debug $<FILTER:$<TARGET_OBJECTS:hakmem_objects>,EXCLUDE,/os/options\\.c\\.o$>
-                 $<TARGET_OBJECTS:hakmem_debug_defaults>)
+    hakmem_debug $<TARGET_OBJECTS:hakmem_debug_defaults>
+                 $<FILTER:$<TARGET_OBJECTS:hakmem_objects>,EXCLUDE,/os/options\\.c\\.o$>)
 endif()
 
 # The static library is one relocatable object in which all that is not interface has been made

@@ -1,6 +1,7 @@
 /* Sending blocks home, and what a fork's child does with the bins of threads that are
  * not there any more. */
 #include "cache/bins.h"
+#include "os/frozen.h"
 
 #include <string.h>
 
@@ -99,7 +100,7 @@ static void visit_reclaim(struct thread *thread, struct bin *bin, unsigned class
     reclaim_bin(bin, base, class, FOREIGN_CAPACITY);
 }
 
-void (*cache_reclaim_held)(struct thread *thread);
+hak_frozen void (*cache_reclaim_held)(struct thread *thread);
 
 void cache_reclaim(struct thread *thread) {
     if (cache_reclaim_held != NULL)

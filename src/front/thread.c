@@ -21,6 +21,7 @@
 
 #include "front/front.h"
 #include "modes/watch.h"
+#include "os/frozen.h"
 #include "os/options.h"
 #include "os/system.h"
 #include "span/arena.h"
@@ -89,6 +90,8 @@ static bool start_locked(void) {
     arena_init();
     span_init(shards);
     classes_init();
+    if (hak_options.hardened != 0)
+        os_freeze();
     if (hak_options.verbose >= 1)
         hak_warn("profile %s, %u shards, window %p of %zu MiB", options_profile()->name, shards,
                  (void *)window_super_address(0), window_slab_count * SLAB_BYTES / MIB);

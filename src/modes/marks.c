@@ -24,10 +24,11 @@
 #include "modes/marks.h"
 
 #include "modes/history.h"
+#include "os/frozen.h"
 #include "os/memory.h"
 #include "os/metadata.h"
 
-struct marks_piece *_Atomic *marks_pieces;
+hak_frozen struct marks_piece *_Atomic *marks_pieces;
 
 bool marks_start(void) {
     size_t bytes = window_slab_count / SUPER_SLABS * sizeof *marks_pieces;

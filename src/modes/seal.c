@@ -18,9 +18,10 @@
  * have long redzones. */
 #include "modes/seal.h"
 
+#include "os/frozen.h"
 #include "os/system.h"
 
-struct seal_secrets seal_secrets;
+hak_frozen struct seal_secrets seal_secrets;
 
 void seal_start(void) { os_random_fill(&seal_secrets, sizeof seal_secrets); }
 

@@ -46,8 +46,6 @@ static _Atomic bool has_guards;     /* marks were seen to work, */
 static _Atomic bool lacks_guards;   /* or not, or memory is locked; from then on for ever */
 static _Atomic uint64_t calls[OS_CALL_KINDS];
 
-bool (*os_test_refuses)(enum os_call kind);
-
 void os_memory_init(void) { page_size_bytes = getauxval(AT_PAGESZ); }
 
 void os_memory_use_thp(enum os_thp thp) { refuses_huge_pages = thp == OS_THP_NEVER; }

@@ -87,8 +87,9 @@ enum os_call {
 };
 uint64_t os_call_count(enum os_call kind);
 
-/* Fault injection for tests: when set, asked before each call of the kinds
- * above; true makes the call fail as if the kernel had refused. */
-hak_global bool (*os_test_refuses)(enum os_call kind);
+/* Fault injection: what a test links in is asked before each call of the kinds above; true makes
+ * the call fail as if the kernel had refused. Weak, so that the library has nothing there: a
+ * pointer to a function would be one that an attacker may write to. */
+bool os_test_refuses(enum os_call kind) __attribute__((weak, visibility("hidden")));
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "os/frozen.h"
 #include "os/system.h"
 
 /* All that the profiles differ in; docs/reference/options.md shows the same table. */
@@ -87,9 +88,9 @@ enum { DEFAULT_HARDENED = 0, DEFAULT_HISTORY = 0, DEFAULT_LEAKS = 0 };
     }
 
 static const struct hak_options defaults = DEFAULT_OPTIONS;
-struct hak_options hak_options = DEFAULT_OPTIONS;
+hak_frozen struct hak_options hak_options = DEFAULT_OPTIONS;
 
-static struct hak_profile profile_in_force;
+hak_frozen static struct hak_profile profile_in_force;
 
 enum option_kind { OPTION_CHOICE, OPTION_NUMBER, OPTION_BYTES, OPTION_LIMIT, OPTION_PATH };
 

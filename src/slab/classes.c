@@ -2,6 +2,8 @@
  * from the file would. */
 #include "slab/classes.h"
 
+#include "os/frozen.h"
+
 enum {
     TAIL_SHARE = 16,        /* a span's tail is at most 1/16 of it, */
     WANTED_TAIL_SHARE = 64, /* 1/64 where a short span has that */
@@ -15,9 +17,9 @@ enum {
     PAGED_STEP = 64,
 };
 
-struct size_class size_classes[CLASS_COUNT];
+hak_frozen struct size_class size_classes[CLASS_COUNT];
 
-uint8_t class_table[CLASS_TABLE_MAX / CLASS_TABLE_STEP + 1];
+hak_frozen uint8_t class_table[CLASS_TABLE_MAX / CLASS_TABLE_STEP + 1];
 
 /* From one class's size to the next. */
 static uint32_t step_after(uint32_t size) {

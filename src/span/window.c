@@ -12,6 +12,8 @@
  * untouched read-only page costs neither memory nor commit charge. */
 #include "span/window.h"
 
+#include "os/frozen.h"
+
 #define PLACE_LOW (32 * TIB)
 #define PLACE_HIGH (80 * TIB)
 #define LARGEST_RESERVATION (64 * GIB)
@@ -19,14 +21,13 @@
 
 enum { PLACE_TRIES = 8, PROBE_BYTES = 16 * SUPER_BYTES };
 
-/* What free reads lies on one cache line: 32 bytes in a section of their own that
+/* What free reads lies on one cache line: 32 bytes, all that this file has in a section, which
  * is aligned as a whole, for compilers order variables as they like. */
-__asm__(".pushsection .bss.window, \"aw\", %nobits\n.p2align 5\n.popsection");
-#define IN_WINDOW_LINE __attribute__((section(".bss.window")))
-IN_WINDOW_LINE uintptr_t window_first_slab;
-IN_WINDOW_LINE size_t window_slab_count;
-IN_WINDOW_LINE _Atomic uint16_t *window_map;
-IN_WINDOW_LINE struct super *_Atomic *window_supers;
+__asm__(".pushsection " HAK_FROZEN_SECTION ", \"aw\", %progbits\n.p2align 5\n.popsection");
+hak_frozen uintptr_t window_first_slab;
+hak_frozen size_t window_slab_count;
+hak_frozen _Atomic uint16_t *window_map;
+hak_frozen struct super *_Atomic *window_supers;
 
 /* All of the window is reserved already: it lies where the kernel put it. */
 static bool reserved_whole;

@@ -6,6 +6,7 @@
 #include "hakmem/hakmem.h"
 #include "interpreter.h"
 #include "os/memory.h"
+#include "refusals.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
@@ -26,10 +27,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
         return -1;
     pattern = bytes;
     calls = 0;
-    os_test_refuses = refuses;
+    refuses_call = refuses;
     run = (struct interpreter){.tag_seed = 1, .expects_refusals = true};
     interpreter_run(&run, bytes + PATTERN_BYTES, count - PATTERN_BYTES);
-    os_test_refuses = NULL;
+    refuses_call = NULL;
     hak_check_heap();
     /* Now that the kernel gives again, so must the heap. */
     run.expects_refusals = false;

@@ -30,6 +30,7 @@
 #include "model.h"
 #include "os/memory.h"
 #include "pattern.h"
+#include "refusals.h"
 
 enum {
     CALLS_MAX = 5000, /* a scene with more would take too long */
@@ -231,7 +232,7 @@ __attribute__((constructor(101))) static void refuse_from_the_start(void) {
     if (text == NULL)
         return;
     refused_call = (unsigned)strtoul(text, NULL, 10);
-    os_test_refuses = refuses;
+    refuses_call = refuses;
 }
 
 static int play(void (*scene)(unsigned seed), unsigned seed) {
@@ -239,7 +240,7 @@ static int play(void (*scene)(unsigned seed), unsigned seed) {
     run = (struct interpreter){.expects_refusals = true, .tag_seed = seed + 1};
     check_after_refusal();
     scene(seed);
-    os_test_refuses = NULL;
+    refuses_call = NULL;
     interpreter_end(&run);
     interpreter_expect_empty_heap();
     run.expects_refusals = false;

@@ -16,6 +16,7 @@
 #include "interpreter.h"
 #include "os/memory.h"
 #include "pattern.h"
+#include "refusals.h"
 
 enum { ROUNDS = MODEL_SCALE / 4 + 8, SEQUENCE_BYTES = 4000, ALL_KINDS = (1 << OS_CALL_KINDS) - 1 };
 
@@ -93,7 +94,7 @@ static void test_each_kind_refused(void **state) {
 
 int main(void) {
     /* Before any thread: written once. */
-    os_test_refuses = refuses;
+    refuses_call = refuses;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_refused),
         cmocka_unit_test(test_any_call_refused),

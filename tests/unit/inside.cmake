@@ -5,6 +5,8 @@
 # a test may refuse it memory without taking the framework's. So the same programs run in every
 # build, the sanitizers' included.
 #
+# The kernel refuses what refuses_call says (refusals.h).
+#
 # LAYERS: only these layers' objects. Without abi and front nothing starts by itself: the test sets
 # up the layers that it wants, as it wants them.
 function(hakmem_inside target)
@@ -15,10 +17,11 @@ function(hakmem_inside target)
     list(JOIN inside_LAYERS "|" layers)
     set(objects "$<FILTER:${objects},INCLUDE,/src/(${layers})/>")
   endif()
-  target_sources(${target} PRIVATE ${objects})
+  target_sources(${target} PRIVATE ${objects} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/refusals.c)
   # None of these objects is C++, which not every C library has a library for.
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
+                                               ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE HAK_DEBUG=$<BOOL:${HAKMEM_DEBUG}>
                                                HAK_HAS_UNWINDER=$<BOOL:${HAKMEM_HAS_UNWINDER}>)
   target_link_libraries(${target} PRIVATE Threads::Threads)

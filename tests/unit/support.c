@@ -10,6 +10,7 @@
 
 #include "os/memory.h"
 #include "os/options.h"
+#include "refusals.h"
 
 enum { TEXT_BYTES = 4096, HANG_SECONDS = 60 };
 
@@ -112,9 +113,9 @@ static bool refuses(enum os_call kind) {
 void refuse_after(int kind, unsigned granted) {
     refused_kind = kind;
     granted_calls = granted;
-    os_test_refuses = refuses;
+    refuses_call = refuses;
 }
 
 void refuse_kind(int kind) { refuse_after(kind, 0); }
 
-void allow_all(void) { os_test_refuses = NULL; }
+void allow_all(void) { refuses_call = NULL; }

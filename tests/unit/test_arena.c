@@ -12,6 +12,7 @@
 #include "os/memory.h"
 #include "os/metadata.h"
 #include "os/system.h"
+#include "refusals.h"
 #include "span/arena.h"
 #include "span/limits.h"
 #include "span/window.h"
@@ -82,7 +83,7 @@ static bool refuses_first(enum os_call kind) {
 static void refuse_first(int kind) {
     first_refused = false;
     first_kind = kind;
-    os_test_refuses = refuses_first;
+    refuses_call = refuses_first;
 }
 
 static void check_window(size_t bytes) {

@@ -7,6 +7,7 @@
 
 #include "cache/cache.h"
 #include "os/options.h"
+#include "refusals.h"
 #include "span/arena.h"
 #include "span/shard.h"
 #include "threads.h"
@@ -329,7 +330,7 @@ static bool note_locks(enum os_call kind) {
 /* No thread waits for a slab or a span while another is in the kernel. */
 static void test_no_call_under_a_lock(void **state) {
     (void)state;
-    os_test_refuses = note_locks;
+    refuses_call = note_locks;
     struct thread *thread = busy_thread();
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < BLOCKS; i++)
@@ -342,7 +343,7 @@ static void test_no_call_under_a_lock(void **state) {
     }
     thread_end(thread);
     registry_release(1);
-    os_test_refuses = NULL;
+    refuses_call = NULL;
     assert_true(calls_made > 10);
     assert_int_equal(calls_under_lock, 0);
 }

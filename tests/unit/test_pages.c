@@ -9,6 +9,7 @@
 
 #include "os/options.h"
 #include "os/system.h"
+#include "refusals.h"
 #include "slab/slab.h"
 
 enum { SHARDS = 2, BLOCKS = 6000, HELD_BYTES = 8 << 20 };
@@ -343,9 +344,9 @@ static size_t purge_meanwhile(void (*act)(void)) {
             give(i);
     }
     meanwhile = act;
-    os_test_refuses = call_meanwhile;
+    refuses_call = call_meanwhile;
     size_t bytes = slab_purge_pages();
-    os_test_refuses = NULL;
+    refuses_call = NULL;
     assert_null(meanwhile);
     return bytes;
 }
@@ -445,7 +446,7 @@ static void give_twice_and_rest(void) {
 static void double_free_empties_slab(void *context) {
     twice = context;
     meanwhile = give_twice_and_rest;
-    os_test_refuses = call_meanwhile;
+    refuses_call = call_meanwhile;
     slab_purge_pages();
 }
 
