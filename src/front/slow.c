@@ -18,8 +18,11 @@ static void *take_plain(struct thread *thread, struct request request, bool *is_
     size_t size = hak_max(request.size + hardened_more_bytes(), (size_t)1);
     unsigned shard = thread != NULL ? thread->shard : front_shard_without_thread();
     *is_zero = false;
-    if (request.bin == BIN_LARGE)
-        return large_take(shard, size, request.alignment, is_zero);
+    if (request.bin == BIN_LARGE) {
+        /* Hardened mode looks at what freed memory holds before that is cleared. */
+        size_t zero_bytes = request.wants_zero && !hardened_is_on() ? request.size : 0;
+        return large_take(shard, size, request.alignment, zero_bytes, is_zero);
+    }
     if (thread == NULL)
         return slab_take_one(shard, request.bin, is_zero);
     if (request.wants_zero)

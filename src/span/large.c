@@ -20,7 +20,7 @@ static void set_entries(const struct span *span, uint16_t first) {
 
 static size_t slabs_for(size_t bytes) { return divide_up(bytes, SLAB_BYTES); }
 
-void *large_take(unsigned shard, size_t bytes, size_t alignment, bool *is_zero) {
+void *large_take(unsigned shard, size_t bytes, size_t alignment, size_t zero_bytes, bool *is_zero) {
     if (bytes < GIB && alignment <= GIB) {
         struct span_request request = {
             .slabs = slabs_for(bytes),
@@ -28,6 +28,7 @@ void *large_take(unsigned shard, size_t bytes, size_t alignment, bool *is_zero) 
             .alignment = divide_up(alignment, SLAB_BYTES),
             .state = SPAN_LARGE,
             .pages = SPAN_USED,
+            .zero_bytes = zero_bytes,
         };
         struct span *span = span_take(shard, &request, is_zero);
         if (span != NULL) {

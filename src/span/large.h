@@ -8,9 +8,10 @@
 #include "os/lock.h"
 #include "span/span.h"
 
-/* At least bytes (1 .. PTRDIFF_MAX) at a multiple of alignment, a power of two.
- * *is_zero: all of it reads as zero. NULL: out of memory. */
-void *large_take(unsigned shard, size_t bytes, size_t alignment, bool *is_zero);
+/* At least bytes (1 .. PTRDIFF_MAX) at a multiple of alignment, a power of two, of which the first
+ * zero_bytes shall read as zero: pages that nobody has used do, and are not touched for that.
+ * *is_zero: all of it does, or as much as was asked for, if anything was. NULL: out of memory. */
+void *large_take(unsigned shard, size_t bytes, size_t alignment, size_t zero_bytes, bool *is_zero);
 
 /* Frees a block of large_take; panics if pointer is none. */
 void large_give(void *pointer);

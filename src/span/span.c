@@ -8,6 +8,9 @@
  * heads; the arena's may be taken inside it. Commit and purge run unlocked. */
 #include "span/span.h"
 
+#include <string.h>
+
+#include "os/memory.h"
 #include "os/system.h"
 #include "span/arena.h"
 #include "span/limits.h"
@@ -53,8 +56,29 @@ static bool charge(const struct super *super, uint32_t slabs) {
     return limits_charge(untouched_bytes(super, slabs));
 }
 
+/* A long block is seldom touched all over. Where few pages of a SuperSlab are in memory they go
+ * back: writing zeros would bring in the others. */
+static void clear(char *start, size_t bytes) {
+    if (bytes == SUPER_BYTES && os_resident_pages(start, bytes) * os_page_size() < bytes / 2 &&
+        os_purge(start, bytes))
+        return;
+    memset(start, 0, bytes);
+}
+
+/* Clears those of a SuperSlab's slabs that have been used, as far as they lie below end. */
+static void clear_used(const struct super *super, uint32_t used, const char *end) {
+    while (used != 0) {
+        unsigned first = bit_lowest(used);
+        unsigned count = bit_lowest(~((uint64_t)used >> first));
+        char *start = super->start + (size_t)first * SLAB_BYTES;
+        if (start < end)
+            clear(start, hak_min((size_t)(end - start), (size_t)count * SLAB_BYTES));
+        used &= ~slab_mask(first, count);
+    }
+}
+
 static struct span *take_within(struct span_shard *shard, const struct span_request *request,
-                                bool *is_zero) {
+                                bool *is_untouched) {
     os_lock_acquire(&shard->lock);
     struct place place = shard_find(shard, request);
     if (place.super == NULL) {
@@ -75,10 +99,12 @@ static struct span *take_within(struct span_shard *shard, const struct span_requ
     }
     struct super *super = place.super;
     uint32_t mask = slab_mask(place.first, place.slabs);
-    *is_zero = (super->zero & mask) == mask;
+    uint32_t used = mask & ~super->zero;
+    *is_untouched = used == 0;
     shard_take(shard, super, mask);
     struct span *span = begin_span(shard, super, place.first, place.slabs, request->state);
     os_lock_release(&shard->lock);
+    clear_used(super, used, span->start + request->zero_bytes);
     return span;
 }
 
@@ -105,7 +131,7 @@ static void give_supers(size_t first, size_t count) {
 }
 
 static struct span *take_run(struct span_shard *shard, const struct span_request *request,
-                             bool *is_zero) {
+                             bool *is_untouched) {
     size_t slabs = request->slabs;
     size_t count = divide_up(slabs, SUPER_SLABS);
     struct super *head = arena_take(count, hak_max(request->alignment / SUPER_SLABS, (size_t)1));
@@ -116,12 +142,17 @@ static struct span *take_run(struct span_shard *shard, const struct span_request
         give_supers(first, count);
         return NULL;
     }
-    *is_zero = true;
+    *is_untouched = true;
+    for (size_t i = 0; i < count; i++) { /* nobody else's, so no lock is held meanwhile */
+        const struct super *super = window_super(first + i);
+        uint32_t used = run_mask(slabs, i) & ~super->zero;
+        *is_untouched &= used == 0;
+        clear_used(super, used, head->start + request->zero_bytes);
+    }
     os_lock_acquire(&shard->lock);
     for (size_t i = 0; i < count; i++) {
         struct super *super = window_super(first + i);
         uint32_t mask = run_mask(slabs, i);
-        *is_zero &= (super->zero & mask) == mask;
         super->free &= ~mask;
         super->zero &= ~mask;
         if (super == head || super->free != 0) {
@@ -138,11 +169,13 @@ struct span *span_take(unsigned shard, const struct span_request *request, bool 
     struct span_shard *home = &span_shards[shard];
     limits_expect(request->slabs * SLAB_BYTES);
     bool fits = request->slabs <= SUPER_SLABS && request->alignment <= SUPER_SLABS;
+    bool is_untouched = false;
     struct span *span =
-        fits ? take_within(home, request, is_zero) : take_run(home, request, is_zero);
+        fits ? take_within(home, request, &is_untouched) : take_run(home, request, &is_untouched);
     /* Of a guarded block's span no more than a page or two will ever be touched. */
-    if (span != NULL && *is_zero && request->state != SPAN_GUARDED)
+    if (span != NULL && is_untouched && request->state != SPAN_GUARDED)
         span_trade(shard, span_bytes(span));
+    *is_zero = is_untouched || request->zero_bytes != 0;
     return span;
 }
 

@@ -22,9 +22,11 @@ struct span_request {
     size_t alignment;   /* of the first slab, in slabs: a power of two */
     enum span_state state;
     enum span_pages pages; /* preferred */
+    size_t zero_bytes;     /* so many from the start shall read as zero */
 };
 
-/* Slabs in a row. *is_zero says whether all of it reads as zero. NULL: out of memory.
+/* Slabs in a row. *is_zero says whether all of it reads as zero, or as much as was asked for: then
+ * what has been used of it was cleared, and the rest not touched. NULL: out of memory.
  * Its map entries may be stale: the caller writes all of them. */
 struct span *span_take(unsigned shard, const struct span_request *request, bool *is_zero);
 

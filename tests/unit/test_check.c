@@ -26,7 +26,7 @@ static struct thread *thread;
 
 static void *take_large(size_t bytes) {
     bool is_zero;
-    void *block = large_take(0, bytes, 1, &is_zero);
+    void *block = large_take(0, bytes, 1, 0, &is_zero);
     assert_non_null(block);
     memset(block, 1, hak_min(bytes, 4 * MIB));
     return block;

@@ -144,7 +144,7 @@ static void test_huge_refused(void **state) {
 
 static void *take_large(size_t bytes, size_t alignment) {
     bool is_zero;
-    void *block = large_take(0, bytes, alignment, &is_zero);
+    void *block = large_take(0, bytes, alignment, 0, &is_zero);
     assert_non_null(block);
     assert_int_equal((uintptr_t)block % alignment, 0);
     assert_true(large_usable_bytes(block) >= bytes);
@@ -222,10 +222,61 @@ static void test_large_deaths(void **state) {
 
 static void use_large(size_t bytes) {
     bool is_zero;
-    char *block = large_take(0, bytes, 1, &is_zero);
+    char *block = large_take(0, bytes, 1, 0, &is_zero);
     assert_non_null(block);
     block[0] = block[bytes - 1] = 1;
     large_give(block);
+}
+
+/* How many pages of a range are in memory. */
+static size_t resident_pages(char *start, size_t bytes) {
+    size_t pages = 0;
+    const size_t most = (size_t)OS_RESIDENT_MAX_PAGES * os_page_size();
+    for (size_t at = 0; at < bytes; at += most)
+        pages += os_resident_pages(start + at, hak_min(bytes - at, most));
+    return pages;
+}
+
+/* A block of which a part was written, given back, and taken again with so many bytes zero. */
+static void is_cleared_where_written(size_t bytes, size_t from, size_t to, size_t zero_bytes) {
+    bool is_zero;
+    char *block = take_large(bytes, 1);
+    memset(block + from, 0x5a, to - from);
+    large_give(block);
+    char *zeroed = large_take(0, bytes, 1, zero_bytes, &is_zero);
+    assert_non_null(zeroed);
+    assert_true(is_zero);
+    for (size_t i = from; i < to && i < zero_bytes; i++)
+        assert_int_equal(zeroed[i], 0);
+    large_give(zeroed);
+}
+
+static void test_zeroed_where_written(void **state) {
+    (void)state;
+    for (size_t bytes = SLAB_BYTES; bytes <= 24 * MIB; bytes = bytes * 3 + SLAB_BYTES) {
+        is_cleared_where_written(bytes, 0, bytes, bytes);
+        is_cleared_where_written(bytes, bytes - 1, bytes, bytes);
+        is_cleared_where_written(bytes, bytes / 2, bytes / 2 + PAGE, bytes - 5);
+        is_cleared_where_written(bytes, 0, bytes, bytes / 3);
+    }
+}
+
+/* Zeros are written where something has been, not to pages that nobody has touched: neither
+ * fresh ones nor such as were only ever lent. */
+static void test_zeroed_stay_untouched(void **state) {
+    (void)state;
+    const size_t bytes = 64 * MIB;
+    bool is_zero;
+    (void)span_purge_all();
+    use_large(2 * MIB);
+    for (int round = 0; round < 2; round++) {
+        char *zeroed = large_take(0, bytes, 1, bytes, &is_zero);
+        assert_non_null(zeroed);
+        assert_true(is_zero);
+        assert_true(resident_pages(zeroed, bytes) * os_page_size() <= 4 * MIB);
+        assert_int_equal(zeroed[0] | zeroed[2 * MIB - 1] | zeroed[bytes - 1], 0);
+        large_give(zeroed);
+    }
 }
 
 /* A program that takes and gives back large blocks in turn maps nothing anew. */
@@ -253,11 +304,17 @@ int main(void) {
     /* No churn first: where addresses are few, as under ThreadSanitizer, the others leave the
      * window in pieces too short for its largest block. */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_churn),        cmocka_unit_test(test_huge_table),
-        cmocka_unit_test(test_huge_resize),     cmocka_unit_test(test_huge_refused),
-        cmocka_unit_test(test_large_in_window), cmocka_unit_test(test_large_alignments),
-        cmocka_unit_test(test_large_outside),   cmocka_unit_test(test_large_resize),
+        cmocka_unit_test(test_no_churn),
+        cmocka_unit_test(test_huge_table),
+        cmocka_unit_test(test_huge_resize),
+        cmocka_unit_test(test_huge_refused),
+        cmocka_unit_test(test_large_in_window),
+        cmocka_unit_test(test_large_alignments),
+        cmocka_unit_test(test_large_outside),
+        cmocka_unit_test(test_large_resize),
         cmocka_unit_test(test_large_deaths),
+        cmocka_unit_test(test_zeroed_where_written),
+        cmocka_unit_test(test_zeroed_stay_untouched),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

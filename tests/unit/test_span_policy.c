@@ -25,7 +25,7 @@ static int start(void **state) {
 static size_t dirty_bytes(void) { return span_stats().dirty_bytes + arena_stats().dirty_bytes; }
 
 static struct span *take_state(unsigned shard, size_t slabs, enum span_state state, bool *is_zero) {
-    struct span_request request = {slabs, slabs, 1, state, SPAN_USED};
+    struct span_request request = {slabs, slabs, 1, state, SPAN_USED, 0};
     return span_take(shard, &request, is_zero);
 }
 
@@ -96,7 +96,7 @@ static struct span *used_pair_then_one(unsigned shard) {
 static void test_used_and_untouched(void **state) {
     (void)state;
     struct span *one = used_pair_then_one(6);
-    struct span_request request = {1, 1, 1, SPAN_TAKEN, SPAN_UNTOUCHED};
+    struct span_request request = {1, 1, 1, SPAN_TAKEN, SPAN_UNTOUCHED, 0};
     bool is_zero = false;
     struct span *untouched = span_take(6, &request, &is_zero);
     assert_true(is_zero);
@@ -136,7 +136,7 @@ static void test_used_of_the_fullest(void **state) {
 static void test_shorter_of_used(void **state) {
     (void)state;
     struct span *one = used_pair_then_one(6);
-    struct span_request request = {8, 2, 1, SPAN_TAKEN, SPAN_USED};
+    struct span_request request = {8, 2, 1, SPAN_TAKEN, SPAN_USED, 0};
     bool is_zero = true;
     struct span *two = span_take(6, &request, &is_zero);
     assert_int_equal(two->slabs, 2);
