@@ -200,3 +200,16 @@ def test_programs_of_the_suite_by_name(tmp_path: Path) -> None:
     (trial,) = json.loads(target.read_text())["trials"]
     assert (trial["benchmark"], trial["metric"], trial["verdict"]) == (
         "sqlite_file", "cpu_s", "NEUTRAL")  # fmt: skip
+
+
+def test_what_cannot_be_counted_is_timed_all_the_same(tmp_path: Path) -> None:
+    target, script = tmp_path / "result.json", tmp_path / "shy.sh"
+    script.write_text(
+        "while read -r line; do [[ $line != */valgrind/* ]] || exit 1; done < /proc/self/maps\n"
+    )
+    done = hakmem("ab", LIBRARY, LIBRARY, *QUICK, "--instructions", "--json", target, "--",
+                  "bash", script)  # fmt: skip
+    assert "not counted" in done.stdout and "failed under callgrind" in done.stdout, done.stderr
+    (trial,) = json.loads(target.read_text())["trials"]
+    assert trial["pairs"] > 0
+    assert "failed under callgrind" in trial["instructions"]["failure"]

@@ -94,6 +94,8 @@ def _trial(answer: Answer, workload: Workload) -> Document:
                 "verdict": record.look.control_verdict,
             },
         }
+    if workload.name in answer.uncounted:
+        content["instructions"] = {"failure": answer.uncounted[workload.name]}
     if workload.name in answer.counts:
         count = answer.counts[workload.name]
         content["instructions"] = {

@@ -14,6 +14,7 @@ from hakmem_lab.ab import instructions, layout, reach, trial
 from hakmem_lab.ab.builds import Recipe, Side
 from hakmem_lab.ab.verdict import Verdict, overall
 from hakmem_lab.ab.workload import Workload
+from hakmem_lab.errors import RunError
 from hakmem_lab.measure import OPTIONS_VARIABLE
 
 
@@ -35,6 +36,7 @@ class Answer:
     change: reach.Change
     reached: dict[str, list[reach.Reached]] = field(default_factory=dict)  # by benchmark
     counts: dict[str, instructions.Count] = field(default_factory=dict)
+    uncounted: dict[str, str] = field(default_factory=dict)  # why not
     records: list[trial.Record] = field(default_factory=list)
 
     def executes_the_change(self, workload: Workload) -> bool | None:
@@ -70,9 +72,12 @@ def answer(question: Question, console: Console) -> Answer:
     if question.counts:
         for each in measured:
             with console.status(f"counting the instructions of {each.name}"):
-                found.counts[each.name] = instructions.count(
-                    each, question.a, question.b, question.counts
-                )
+                try:
+                    found.counts[each.name] = instructions.count(
+                        each, question.a, question.b, question.counts
+                    )
+                except RunError as error:
+                    found.uncounted[each.name] = str(error)
     found.records = _measure(question, measured, console)
     return found
 

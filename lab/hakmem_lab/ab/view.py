@@ -131,6 +131,8 @@ def _counted(answer: Answer, record: Record) -> Iterator[str]:
 
 def _sentences(answer: Answer) -> Iterator[str]:
     yield from _not_executed(answer)
+    for name, why in answer.uncounted.items():
+        yield f"[yellow]not counted:[/yellow] {escape(name)}: {escape(why)}"
     for record in answer.records:
         if record.failure is not None:
             yield f"[red]failed:[/red] {escape(record.workload.name)}: {escape(record.failure)}"
