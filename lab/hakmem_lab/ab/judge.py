@@ -64,7 +64,8 @@ def answer(question: Question, console: Console) -> Answer:
         with console.status("which of the changed code is executed?"):
             for each in question.workloads:
                 each.make_ready()
-                told = each.with_variables({OPTIONS_VARIABLE: question.a.options})
+                options = question.a.options
+                told = each.with_variables({OPTIONS_VARIABLE: options}) if options else each
                 found.reached[each.name] = reach.run(found.change, a, b, told.command)
     measured = [each for each in question.workloads if found.executes_the_change(each) is not False]
     if not measured:
