@@ -300,6 +300,30 @@ static void test_growth_trades(void **state) {
         span_give(between[i]);
 }
 
+/* A guarded block's span came from a SuperSlab that had been used: what is left of that
+ * serves nobody, so another shard's growth takes it first. */
+static void test_growth_trades_beside_guarded_blocks(void **state) {
+    (void)state;
+    span_purge_all();
+    struct span *pair[] = {take_plain(4, SUPER_SLABS), take_plain(4, SUPER_SLABS)};
+    for (int i = 0; i < 2; i++)
+        fill(pair[i]);
+    for (int i = 0; i < 2; i++)
+        span_give(pair[i]);
+    struct span_request request = {1, 1, 1, SPAN_GUARDED, SPAN_UNTOUCHED, 0};
+    bool is_zero;
+    struct span *guarded = span_take(span_guard_shard(), &request, &is_zero);
+    assert_non_null(guarded);
+    const struct super *super = window_super(super_of(guarded));
+    assert_int_equal(bit_count(super->free & ~super->zero), SUPER_SLABS - 1);
+    size_t dirty = dirty_bytes();
+    struct span *five = take_plain(1, 5);
+    assert_int_equal(bit_count(super->free & ~super->zero), SUPER_SLABS - 1 - 5);
+    assert_int_equal(dirty_bytes(), dirty - 5 * SLAB_BYTES);
+    span_give(five);
+    span_give(guarded);
+}
+
 /* What is traded is bounded by time: a burst, and then so many bytes a millisecond. */
 static void test_trade_is_bounded(void **state) {
     (void)state;
@@ -395,6 +419,7 @@ int main(void) {
         cmocka_unit_test(test_purge_of_bitmaps),
         cmocka_unit_test(test_dirty_from_the_arena),
         cmocka_unit_test(test_growth_trades),
+        cmocka_unit_test(test_growth_trades_beside_guarded_blocks),
         cmocka_unit_test(test_trade_is_bounded),
         cmocka_unit_test(test_purge_refused),
         cmocka_unit_test(test_give_large_twice),
