@@ -81,6 +81,7 @@ static void in_child(void) {
     scavenger_forget();
     front_callbacks_forked();
     registry_orphan_all_but(front_tls.cache->thread);
+    guard_forked(front_tls.cache->thread);
 }
 
 void front_register_fork(void) { pthread_atfork(prepare, in_parent, in_child); }

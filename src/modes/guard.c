@@ -69,12 +69,28 @@ bool guard_counts_calls(void) {
     return hak_options.guard_rate != 0 && hak_options.guard_rate <= CALLS_RATE;
 }
 
+static int64_t *countdown(struct thread *thread) {
+    return guard_counts_calls() ? &thread->calls_until_guard : &thread->until_guard;
+}
+
 void guard_begin(struct thread *thread) {
     if (hak_options.guard_rate == 0 || guard_counts_calls())
         thread->until_guard = INT64_MAX;
     os_lock_acquire(&guard_lock);
     if (thread->until_guard == 0) /* the first thread that this structure serves */
         thread->until_guard = next_interval();
+    os_lock_release(&guard_lock);
+}
+
+/* With its parent's countdown, all of a server's children would guard a block at the same place,
+ * or, where they are short, none would ever. */
+void guard_forked(struct thread *thread) {
+    if (thread == NULL || hak_options.guard_rate == 0)
+        return;
+    os_lock_acquire(&guard_lock);
+    random_next();
+    chance ^= os_process_id() * UINT64_C(0x9e3779b97f4a7c15);
+    *countdown(thread) = next_interval();
     os_lock_release(&guard_lock);
 }
 
@@ -144,8 +160,7 @@ static void give_span(struct guarded *record) {
  * due in a while. NULL: there is no room. */
 static struct guarded *take_record(struct thread *thread, bool *is_right) {
     os_lock_acquire(&guard_lock);
-    int64_t *until = guard_counts_calls() ? &thread->calls_until_guard : &thread->until_guard;
-    *until += 1 + next_interval();
+    *countdown(thread) += 1 + next_interval();
     *is_right = random_next() >> 32 & 1;
     struct guarded *record = is_full() ? pop_freed() : pop(&unused);
     if (record == NULL && !is_full())

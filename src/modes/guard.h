@@ -9,6 +9,9 @@
 /* At a thread's birth: when its next block is to be guarded. */
 void guard_begin(struct thread *thread);
 
+/* In the child of a fork, whose only thread this is (NULL: it has no blocks yet). */
+void guard_forked(struct thread *thread);
+
 /* Whether blocks are guarded so often that every call has to be seen, not only refills. */
 bool guard_counts_calls(void);
 

@@ -16,6 +16,12 @@ def test_busy_threads_are_sampled(run: Runner) -> None:
     assert run("busy_threads", options="guard_rate=2000").stderr == ""
 
 
+def test_children_of_a_server_are_sampled_each_for_itself(run: Runner) -> None:
+    """One in four guards a block: 50 of 200, give or take six."""
+    said = run("fork_sampled", options="guard_rate=2000,guard_slots=1000").stdout
+    assert 15 <= int(said.split()[0]) <= 110, said
+
+
 @pytest.mark.parametrize("kernel", ["", OLD_KERNEL, "page=65536"])
 @pytest.mark.parametrize(
     "life",
