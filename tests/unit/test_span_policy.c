@@ -319,7 +319,7 @@ static void test_growth_trades_beside_guarded_blocks(void **state) {
     size_t dirty = dirty_bytes();
     struct span *five = take_plain(1, 5);
     assert_int_equal(bit_count(super->free & ~super->zero), SUPER_SLABS - 1 - 5);
-    assert_int_equal(dirty_bytes(), dirty - 5 * SLAB_BYTES);
+    assert_int_equal(dirty_bytes(), dirty - (size_t)5 * SLAB_BYTES);
     span_give(five);
     span_give(guarded);
 }
