@@ -39,16 +39,33 @@ static void *take(struct thread *thread, struct request request, bool *is_zero) 
     return block;
 }
 
+/* A window that is full, or has no room in one piece, has no say over blocks that can be mapped by
+ * themselves: from a slab on, where the size that was promised (front_good_size) is whole pages. */
+static void *take_outside(struct thread *thread, struct request *request, bool *is_zero) {
+    if (request->bin == BIN_LARGE)
+        return NULL;
+    size_t bytes = class_size(request->bin);
+    if (bytes < SLAB_BYTES || !is_aligned(bytes, os_page_size()))
+        return NULL;
+    request->bin = BIN_LARGE;
+    if (hardened_is_on())
+        return take(thread, *request, is_zero);
+    *is_zero = true;
+    return huge_take(bytes, request->alignment);
+}
+
 /* What lies free in bins and empty slabs may be just what is needed, or what a call-back
  * of the program's lets go. */
-static hak_cold void *take_again(struct thread *thread, struct request request, bool *is_zero) {
+static hak_cold void *take_again(struct thread *thread, struct request *request, bool *is_zero) {
     guard_release();
     front_trim();
     uint64_t refused = limits_refused_count();
-    void *block = take(thread, request, is_zero);
-    if (block == NULL && thread != NULL && front_heed_hard_limit(refused, request.size)) {
+    void *block = take(thread, *request, is_zero);
+    if (block == NULL && limits_refused_count() == refused)
+        block = take_outside(thread, request, is_zero);
+    if (block == NULL && thread != NULL && front_heed_hard_limit(refused, request->size)) {
         front_trim();
-        block = take(thread, request, is_zero);
+        block = take(thread, *request, is_zero);
     }
     return block;
 }
@@ -94,7 +111,7 @@ void *front_serve(struct request request, bool *is_zero) {
     if (hak_likely(block == NULL))
         block = take(thread, request, is_zero);
     if (hak_unlikely(block == NULL))
-        block = take_again(thread, request, is_zero);
+        block = take_again(thread, &request, is_zero);
     if (thread != NULL && block != NULL) {
         if (hak_unlikely(thread->until_guard < 0) && request.bin != BIN_LARGE)
             block = guard_instead(thread, request, block, is_zero);

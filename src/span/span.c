@@ -14,6 +14,7 @@
 #include "os/system.h"
 #include "span/arena.h"
 #include "span/limits.h"
+#include "span/purge.h"
 #include "span/shard.h"
 
 static unsigned shard_count;
@@ -77,26 +78,9 @@ static void clear_used(const struct super *super, uint32_t used, const char *end
     }
 }
 
-static struct span *take_within(struct span_shard *shard, const struct span_request *request,
-                                bool *is_untouched) {
-    os_lock_acquire(&shard->lock);
-    struct place place = shard_find(shard, request);
-    if (place.super == NULL) {
-        os_lock_release(&shard->lock);
-        struct super *fresh = arena_take(1, 1);
-        if (fresh == NULL)
-            return NULL;
-        place = (struct place){fresh, 0, (unsigned)request->slabs};
-        if (!charge(fresh, slab_mask(0, place.slabs))) {
-            arena_give(fresh, os_now_ms());
-            return NULL;
-        }
-        os_lock_acquire(&shard->lock);
-        shard_add(shard, fresh);
-    } else if (!charge(place.super, slab_mask(place.first, place.slabs))) {
-        os_lock_release(&shard->lock);
-        return NULL;
-    }
+/* Takes a place of a shard's, charged already; the shard's lock is held, and released. */
+static struct span *take_place(struct span_shard *shard, struct place place,
+                               const struct span_request *request, bool *is_untouched) {
     struct super *super = place.super;
     uint32_t mask = slab_mask(place.first, place.slabs);
     uint32_t used = mask & ~super->zero;
@@ -105,6 +89,52 @@ static struct span *take_within(struct span_shard *shard, const struct span_requ
     struct span *span = begin_span(shard, super, place.first, place.slabs, request->state);
     os_lock_release(&shard->lock);
     clear_used(super, used, span->start + request->zero_bytes);
+    return span;
+}
+
+/* What a shard has. *is_there: it has room; NULL all the same, that would pass the hard limit. */
+static struct span *take_own(struct span_shard *shard, const struct span_request *request,
+                             bool *is_there, bool *is_untouched) {
+    os_lock_acquire(&shard->lock);
+    struct place place = shard_find(shard, request);
+    *is_there = place.super != NULL;
+    if (*is_there && charge(place.super, slab_mask(place.first, place.slabs)))
+        return take_place(shard, place, request, is_untouched);
+    os_lock_release(&shard->lock);
+    return NULL;
+}
+
+static struct span *take_within(struct span_shard *shard, const struct span_request *request,
+                                bool *is_untouched) {
+    bool is_there;
+    struct span *span = take_own(shard, request, &is_there, is_untouched);
+    if (is_there)
+        return span;
+    struct super *fresh = arena_take(1, 1);
+    if (fresh == NULL)
+        return NULL;
+    struct place place = {fresh, 0, (unsigned)request->slabs};
+    if (!charge(fresh, slab_mask(0, place.slabs))) {
+        arena_give(fresh, os_now_ms());
+        return NULL;
+    }
+    os_lock_acquire(&shard->lock);
+    shard_add(shard, fresh);
+    return take_place(shard, place, request, is_untouched);
+}
+
+/* There is no address left, or no memory: then what other shards have is looked through too, for
+ * as few slabs as will do, and the purger has none in hand meanwhile. */
+static struct span *take_anywhere(struct span_shard *home, const struct span_request *request,
+                                  bool *is_untouched) {
+    struct span_request least = *request;
+    least.slabs = request->slabs_least;
+    os_lock_acquire(&purge_lock);
+    struct span *span = take_within(home, &least, is_untouched);
+    bool is_there;
+    for (unsigned s = 0; s < shard_count && span == NULL; s++)
+        span = take_own(&span_shards[s], &least, &is_there, is_untouched);
+    os_lock_release(&purge_lock);
     return span;
 }
 
@@ -172,6 +202,9 @@ struct span *span_take(unsigned shard, const struct span_request *request, bool 
     bool is_untouched = false;
     struct span *span =
         fits ? take_within(home, request, &is_untouched) : take_run(home, request, &is_untouched);
+    /* Guarded blocks can be done without. */
+    if (hak_unlikely(span == NULL) && fits && request->state != SPAN_GUARDED)
+        span = take_anywhere(home, request, &is_untouched);
     /* Of a guarded block's span no more than a page or two will ever be touched. */
     if (span != NULL && is_untouched && request->state != SPAN_GUARDED)
         span_trade(shard, span_bytes(span));

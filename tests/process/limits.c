@@ -13,8 +13,14 @@
  * usage: limits committed elsewhere
  *   More memory is refused, while what lies free is not where it is looked for first.
  * usage: limits stranded in-bins
- *   What lies free in a thread's bins of one size must serve another. */
+ *   What lies free in a thread's bins of one size must serve another.
+ * usage: limits full MEBIBYTES
+ *   Small blocks take all of an arena_size of so much: others are mapped by themselves.
+ * usage: limits beside MEBIBYTES
+ *   Large blocks of one thread leave holes in an arena_size of so much: small ones of another
+ *   thread, in another shard, find them. */
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,6 +247,66 @@ static void run_stranded(void) {
     give_links(large, true);
 }
 
+static struct link *resize_link(struct link *link, size_t size) {
+    size_t kept = size < link->size ? size : link->size;
+    link = realloc(link, size);
+    CHECK(link != NULL && malloc_usable_size(link) >= size);
+    link->size = kept;
+    check_link(link);
+    memset(link->bytes, 0x2d, size - sizeof *link);
+    link->size = size;
+    return link;
+}
+
+static void run_full(size_t arena_bytes) {
+    static const size_t sizes[] = {70000, 100000, 210000, MIB, 3 * MIB};
+    size_t total;
+    struct link *small = take_until_refused(4000, &total);
+    CHECK(total >= arena_bytes / 4 * 3 && total <= arena_bytes);
+    for (size_t i = 0; i < 5; i++) {
+        struct link *list = NULL;
+        for (unsigned n = 0; n < 30; n++)
+            CHECK((list = take_link(sizes[i], list)) != NULL);
+        list = resize_link(list, 2 * sizes[i]);
+        list = resize_link(list, 80000);
+        give_links(list, true);
+        char *zeroed = calloc(1, sizes[i]);
+        CHECK(zeroed != NULL && zeroed[0] == 0 && zeroed[sizes[i] - 1] == 0);
+        free(zeroed);
+        void *aligned = aligned_alloc(4096, sizes[i] / 4096 * 4096);
+        CHECK(aligned != NULL && (uintptr_t)aligned % 4096 == 0);
+        free(aligned);
+    }
+    /* What holes there are between small blocks serves small ones. */
+    small = give_links(small, false);
+    for (size_t taken = 0; taken < total / 3; taken += 4000)
+        CHECK((small = take_link(4000, small)) != NULL);
+    give_links(small, true);
+    CHECK(traffic_run(1, 20000));
+}
+
+/* Takes a quarter of the arena. */
+static void *take_small(void *argument) {
+    size_t arena_bytes = *(const size_t *)argument;
+    struct link *small = NULL;
+    for (size_t taken = 0; taken < arena_bytes / 4; taken += 4000)
+        CHECK((small = take_link(4000, small)) != NULL);
+    give_links(small, true);
+    return NULL;
+}
+
+static void run_beside(size_t arena_bytes) {
+    enum { HOLES = 2 << 20, LARGE = 20 * 64 << 10 }; /* one of LARGE in each stretch of HOLES */
+    struct link *large = NULL;
+    for (size_t passed = 0; passed < arena_bytes; passed += HOLES)
+        CHECK((large = take_link(LARGE, large)) != NULL);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, take_small, &arena_bytes) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    give_links(large, true);
+    CHECK(traffic_run(1, 20000));
+}
+
 int main(int argc, char **argv) {
     process_begin();
     CHECK(argc == 3);
@@ -248,6 +314,10 @@ int main(int argc, char **argv) {
         run_stranded();
     else if (strcmp(argv[1], "committed") == 0)
         run_committed_elsewhere();
+    else if (strcmp(argv[1], "full") == 0)
+        run_full(strtoul(argv[2], NULL, 10) * MIB);
+    else if (strcmp(argv[1], "beside") == 0)
+        run_beside(strtoul(argv[2], NULL, 10) * MIB);
     else if (strcmp(argv[1], "to-the-end") == 0)
         run_to_the_end(strtoul(argv[2], NULL, 10));
     else if (strcmp(argv[1], "refused-at") == 0)

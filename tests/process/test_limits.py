@@ -42,6 +42,15 @@ def test_memory_that_is_there_serves_when_more_is_refused(run: Runner) -> None:
     run("limits", "committed", "elsewhere")
 
 
+@pytest.mark.parametrize("options", ["", "hardened=1", "hardened=2"])
+def test_blocks_find_a_place_outside_a_full_arena(run: Runner, options: str) -> None:
+    run("limits", "full", 32, options=",".join(filter(None, ["arena_size=32M", options])))
+
+
+def test_what_another_shard_has_serves_when_addresses_are_out(run: Runner) -> None:
+    run("limits", "beside", 32, options="arena_size=32M,shards=2")
+
+
 @pytest.mark.parametrize("limit", ["as", "data"])
 def test_limit_set_at_run_time(run: Runner, limit: str) -> None:
     run("limits", "at-run-time", limit)

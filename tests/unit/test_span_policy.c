@@ -391,6 +391,37 @@ static void test_take_refused(void **state) {
 }
 
 /* A stale pointer to a large block that is no more, whatever is there now. */
+/* Where no SuperSlab is left, a request gets what another shard has, as few slabs as will do; a
+ * guarded block can be done without. */
+static void test_full_window(void **state) {
+    (void)state;
+    enum { SUPERS = WINDOW_SLABS / SUPER_SLABS };
+    static struct span *whole[SUPERS];
+    span_purge_all();
+    struct span *near_all = take_plain(2, SUPER_SLABS - 3);
+    size_t count = 0;
+    bool is_zero;
+    while ((whole[count] = take_state(1, SUPER_SLABS, SPAN_TAKEN, &is_zero)) != NULL)
+        assert_true(++count < SUPERS);
+    assert_int_equal(count, SUPERS - 1);
+    struct span_request request = {3, 2, 1, SPAN_GUARDED, SPAN_USED, 0};
+    assert_null(span_take(1, &request, &is_zero));
+    request.state = SPAN_TAKEN;
+    struct span *two = span_take(1, &request, &is_zero);
+    assert_non_null(two);
+    assert_int_equal(two->slabs, 2);
+    assert_int_equal(super_of(two), super_of(near_all));
+    assert_null(span_take(1, &request, &is_zero));
+    span_give(two);
+    two = take_plain(2, 2);
+    span_give(near_all);
+    span_give(two);
+    while (count-- > 0)
+        span_give(whole[count]);
+    struct finding finding;
+    assert_true(span_check(&finding, true));
+}
+
 static void test_give_large_twice(void **state) {
     (void)state;
     bool is_zero;
@@ -424,6 +455,7 @@ int main(void) {
         cmocka_unit_test(test_purge_refused),
         cmocka_unit_test(test_give_large_twice),
         cmocka_unit_test(test_take_refused),
+        cmocka_unit_test(test_full_window),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }
