@@ -21,10 +21,13 @@
  * Lock: a pool's lock protects its lists and the slab fields of its spans, which enter and
  * leave it under this lock alone (pool.h). Spans are taken and given without it. */
 #include "os/metadata.h"
+#include "os/system.h"
 #include "slab/pool.h"
 
 enum {
-    FEW_BLOCKS = 2, /* of a slab that the first block fills, or nearly */
+    FEW_BLOCKS = 2,   /* of a slab that the first block fills, or nearly */
+    ADOPTED_MS = 128, /* so long, or twice that, a pool keeps what it has adopted */
+    STRETCHES = 127,  /* of that are told apart */
 };
 
 static unsigned shard_count;
@@ -129,9 +132,22 @@ static bool add_spans(unsigned shard, unsigned class, unsigned *fresh) {
     return added != 0;
 }
 
+/* A slab that moves makes foreign what the threads of its shard hold of it. Two threads that both
+ * use a class a little would take its slab from each other for ever: each would give back foreign
+ * blocks only, find its shard without a slab, and write to the other's cache lines meanwhile. So
+ * a pool keeps its only slab for a while. */
+static bool keeps_only_slab(const struct pool *pool, unsigned stretch) {
+    if (pool->adopted_in == 0 || atomic_load_explicit(&pool->slab_count, memory_order_relaxed) != 1)
+        return false;
+    return (stretch + STRETCHES - pool->adopted_in) % STRETCHES <= 1;
+}
+
 /* Moves the slab with the most free blocks between two pools, both locked; false
  * if there is none worth it. */
 static bool move_sparse(struct pool *from, struct pool *to, unsigned shard, unsigned class) {
+    unsigned stretch = (unsigned)(os_now_ms() / ADOPTED_MS % STRETCHES) + 1;
+    if (keeps_only_slab(from, stretch))
+        return false;
     for (unsigned rank = FILL_RANKS; rank-- > 1;) {
         if (list_is_empty(&from->partial[rank]))
             continue;
@@ -143,6 +159,7 @@ static bool move_sparse(struct pool *from, struct pool *to, unsigned shard, unsi
         span_set_home(span, home_make(shard, class));
         pool_write_entries(span, slab_entry(shard, class));
         pool_count(&to->slab_count, span->slabs);
+        to->adopted_in = stretch & 0x7f;
         pool_settle(to, span);
         return true;
     }

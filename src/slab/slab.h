@@ -18,7 +18,8 @@ enum {
 struct pool {
     hak_line_aligned struct os_lock lock;
     _Atomic bool is_open;           /* the lists are set up; only then may it be locked */
-    bool was_busy;                  /* in the turn before `turn` */
+    uint8_t was_busy : 1;           /* in the turn before `turn` */
+    uint8_t adopted_in : 7;         /* the stretch of time, 1 to 127 (slab.c); 0: never */
     int16_t untold_bytes;           /* taken less given since shrink.c was told, in blocks' bytes */
     _Atomic uint32_t partial_count; /* slabs on the lists; read without the lock as a hint */
     struct list partial[FILL_RANKS]; /* slabs with free blocks */

@@ -215,10 +215,10 @@ static void test_asked_to_flush(void **state) {
     (void)state;
     unsigned class = class_of(144);
     struct thread *asker = registry_add(), *other = registry_add();
-    void *live = thread_malloc(other, class);
     use(asker, class);
     use(other, class);
     use(other, class_of(208));
+    void *live = thread_malloc(other, class);
     void *foreign = thread_malloc(asker, class);
     thread_free(other, foreign);
     assert_true(blocks_cached(other, class) > 0);

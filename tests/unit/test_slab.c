@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "os/system.h"
 #include "slab/slab.h"
 #include "span/large.h"
 
@@ -267,14 +268,39 @@ static void test_adopts_sparse(void **state) {
     unsigned class = class_of(640);
     void *first = take(0, class);
     size_t slab_bytes = slab_stats(class).slab_bytes;
+    uint64_t begin_ms = os_now_ms();
     void *second = take(2, class);
     assert_int_equal(slab_stats(class).slab_bytes, slab_bytes);
     assert_ptr_equal(span_of(first), span_of(second));
     assert_int_equal(window_entry(first), slab_entry(2, class));
+    /* What it has just adopted, its only one, it keeps: the other shard takes another. */
+    void *third = take(0, class);
+    if (os_now_ms() - begin_ms < 100) {
+        assert_int_equal(slab_stats(class).slab_bytes, slab_bytes + SLAB_BYTES);
+        assert_int_equal(window_entry(first), slab_entry(2, class));
+        assert_int_equal(window_entry(third), slab_entry(0, class));
+    }
+    give(class, third);
     /* The first block's way home leads to the new shard. */
     give(class, first);
     give(class, second);
     assert_int_equal(slab_stats(class).taken, slab_stats(class).given);
+}
+
+/* Some seconds later it may be adopted again. */
+static void test_adopts_again(void **state) {
+    (void)state;
+    unsigned class = class_of(672);
+    void *first = take(0, class);
+    void *second = take(2, class);
+    unsigned stretch = pools[2][class].adopted_in;
+    pools[2][class].adopted_in = (stretch > 63 ? stretch - 32 : stretch + 32) & 0x7f;
+    void *third = take(0, class);
+    assert_int_equal(window_entry(first), slab_entry(0, class));
+    assert_ptr_equal(span_of(third), span_of(first));
+    give(class, first);
+    give(class, second);
+    give(class, third);
 }
 
 /* One batch may hold blocks of several shards. */
@@ -355,9 +381,10 @@ static void test_retired_slab(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ascending),      cmocka_unit_test(test_fullest_slab),
-        cmocka_unit_test(test_adopts_sparse),  cmocka_unit_test(test_mixed_batch),
-        cmocka_unit_test(test_retired_slab),   cmocka_unit_test(test_pages_of_slabs),
-        cmocka_unit_test(test_random_batches), cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_adopts_sparse),  cmocka_unit_test(test_adopts_again),
+        cmocka_unit_test(test_mixed_batch),    cmocka_unit_test(test_retired_slab),
+        cmocka_unit_test(test_pages_of_slabs), cmocka_unit_test(test_random_batches),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -1,0 +1,9 @@
+"""What threads share without wanting to."""
+
+from __future__ import annotations
+
+from conftest import Runner
+
+
+def test_two_threads_write_to_no_common_cache_line(run: Runner) -> None:
+    assert run("cache_lines", options="shards=2").stderr == ""
