@@ -46,6 +46,11 @@ def test_lives_with_some_blocks_guarded(run: Runner, life: str, kernel: str) -> 
     run(program, *arguments, kernel=kernel, options="guard_rate=30,guard_slots=64")
 
 
+@pytest.mark.parametrize("kernel", ["", OLD_KERNEL])
+def test_fork_while_threads_ask_for_guarded_blocks(run: Runner, kernel: str) -> None:
+    run("fork_guarded", kernel=kernel, options=EVERY_BLOCK)
+
+
 @native
 def test_children_of_all_kinds(run: Runner) -> None:
     run("spawn", options=EVERY_BLOCK)
