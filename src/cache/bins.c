@@ -12,7 +12,7 @@
  *   block size     up to 2 KiB       2 to 32 KiB (mid)      above (large)
  *   a bin holds    32 KiB            24 blocks              a block
  *                  or 255 blocks     or 32 KiB              or 32 KiB
- *   all of them                                             a quarter of the budget
+ *   all of them                                             an eighth of the budget
  *
  * (in balanced). Blocks in bins are misses that do not happen again, and a miss costs the
  * same for a block of 16 bytes as for one of 16 KiB. But large blocks cost memory most, and
@@ -42,7 +42,7 @@ enum {
     SWEEP_BINS_MID = 1,                  /* who moves few blocks has the time to sweep more often */
     MID_ABOVE_BYTES = 2 * 1024,          /* mid blocks are larger, */
     MID_BYTES = 32 * 1024,               /* and at most so large */
-    LARGE_SHARE = 4,                     /* of the budget, to blocks larger than that */
+    LARGE_SHARE = 8,                     /* of the budget, to blocks larger than that */
     GIVER_BYTES = 512 * 1024,            /* who has given so much more than taken only gives */
     SURPLUS_MAX_BYTES = 2 * GIVER_BYTES, /* a taker again after half of this */
     GIVER_LEFT_BYTES = 16 * 1024,        /* to which his bins grow at most, and shrink */
@@ -228,6 +228,13 @@ void bins_note_growth(struct thread *thread, unsigned class, unsigned fresh) {
         if (info->base != NULL && !info->was_used_lately)
             bin_flush_own(thread, other);
         info->was_used_lately = false;
+    }
+}
+
+void cache_flush_large(struct thread *thread) {
+    for (unsigned class = class_of(MID_BYTES) + 1; class < CLASS_COUNT; ++class) {
+        if (thread->infos[class].base != NULL)
+            bin_flush_own(thread, class);
     }
 }
 

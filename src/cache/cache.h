@@ -175,6 +175,9 @@ bool cache_is_sparse(struct thread *thread, uint16_t entry, const void *block);
 /* Sends all blocks of a thread's bins home. */
 void cache_flush(struct thread *thread);
 
+/* The same for its own large blocks alone. */
+void cache_flush_large(struct thread *thread);
+
 /* For the registry: shapes the bins of a thread without blocks for its shard,
  * and back to all zero. */
 void cache_open(struct thread *thread, unsigned shard);

@@ -14,11 +14,19 @@ hak_inline void heed_soft_limit(const struct thread *thread) {
 
 /* --- malloc ------------------------------------------------------------------ */
 
+/* A long block takes whole SuperSlabs side by side, and each block in a bin keeps one from being
+ * whole: before the heap grows for that, the thread's large ones go home. */
+static void make_room(struct thread *thread, size_t size) {
+    if (thread != NULL && hak_unlikely(large_lacks_room(size)))
+        cache_flush_large(thread);
+}
+
 static void *take_plain(struct thread *thread, struct request request, bool *is_zero) {
     size_t size = hak_max(request.size + hardened_more_bytes(), (size_t)1);
     unsigned shard = thread != NULL ? thread->shard : front_shard_without_thread();
     *is_zero = false;
     if (request.bin == BIN_LARGE) {
+        make_room(thread, size);
         /* Hardened mode looks at what freed memory holds before that is cleared. */
         size_t zero_bytes = request.wants_zero && !hardened_is_on() ? request.size : 0;
         return large_take(shard, size, request.alignment, zero_bytes, is_zero);

@@ -23,6 +23,7 @@ enum {
     RANGE_SUPERS = 16,    /* 32 MiB */
     NOT_FOUND = MAX_SUPERS,
     MAX_STEPS_OVER = 4096, /* 128 GiB of other people's mappings in a row */
+    MOST_LOOKS = 256,      /* at free SuperSlabs, for a hint */
 };
 
 struct os_lock arena_lock;
@@ -273,6 +274,24 @@ struct super *arena_take(size_t count, size_t alignment) {
     return take_committed(count, alignment);
 }
 
+bool arena_has_used(size_t count) {
+    size_t length = 0;
+    size_t after = 0; /* the last one looked at */
+    os_lock_acquire(&arena_lock);
+    for (unsigned looks = 0; looks < MOST_LOOKS && length < count; looks++) {
+        size_t i = next_with(after, true);
+        if (i >= frontier)
+            break;
+        const struct super *super = window_super(i);
+        bool is_used = super != NULL && super->committed && super->zero != ALL_SLABS;
+        length = is_used ? (i == after ? length + 1 : 1) : 0;
+        after = i + 1;
+    }
+    bool has_more = next_with(after, true) < frontier;
+    os_lock_release(&arena_lock);
+    return length >= count || has_more;
+}
+
 bool arena_take_at(size_t index, size_t count) {
     os_lock_acquire(&arena_lock);
     bool claimed = index + count <= frontier && next_with(index, false) >= index + count &&
@@ -325,6 +344,7 @@ void arena_purge(struct purge *purge) {
             size_t bytes = bit_count(~super->zero) * (size_t)SLAB_BYTES;
             limits_discharge(bytes);
             super->zero = ALL_SLABS;
+            super->is_written = false;
             purge->done_bytes += bytes;
         }
         os_lock_acquire(&arena_lock);

@@ -14,6 +14,10 @@ void arena_init(void);
  * memory or addresses. */
 struct super *arena_take(size_t count, size_t alignment);
 
+/* Whether so many lie free side by side that have all been used, so that the next such request
+ * need not have the heap grow. A hint: true now; and where very many lie free, not looked for. */
+bool arena_has_used(size_t count);
+
 /* Takes exactly the SuperSlabs [index, index + count) if all are free. */
 bool arena_take_at(size_t index, size_t count);
 

@@ -9,6 +9,7 @@
  * away from threads that free small blocks near by. */
 #include "span/large.h"
 
+#include "span/arena.h"
 #include "span/report.h"
 
 static void set_entries(const struct span *span, uint16_t first) {
@@ -39,6 +40,10 @@ void *large_take(unsigned shard, size_t bytes, size_t alignment, size_t zero_byt
     *is_zero = true;
     /* Of the size that it would have had in the window. */
     return huge_take(bytes < GIB ? align_up(bytes, SLAB_BYTES) : bytes, alignment);
+}
+
+bool large_lacks_room(size_t bytes) {
+    return bytes > SUPER_BYTES && bytes < GIB && !arena_has_used(divide_up(bytes, SUPER_BYTES));
 }
 
 void large_give(void *pointer) {

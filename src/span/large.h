@@ -13,6 +13,9 @@
  * *is_zero: all of it does, or as much as was asked for, if anything was. NULL: out of memory. */
 void *large_take(unsigned shard, size_t bytes, size_t alignment, size_t zero_bytes, bool *is_zero);
 
+/* Whether a block of so many bytes takes whole SuperSlabs, and the heap would grow for it. */
+bool large_lacks_room(size_t bytes);
+
 /* Frees a block of large_take; panics if pointer is none. */
 void large_give(void *pointer);
 

@@ -114,6 +114,7 @@ void shard_take(struct span_shard *shard, struct super *super, uint32_t slabs) {
     unlist(shard, super);
     super->free &= ~slabs;
     super->zero &= ~slabs;
+    super->is_written &= slabs == ALL_SLABS; /* pages inside slabs may go (slab/pages.c) */
     if (super_purgeable(super) == 0)
         list_remove(&super->dirty_link);
     enlist(shard, super);
@@ -130,6 +131,7 @@ void shard_give_purged(struct span_shard *shard, struct super *super, uint32_t s
     unlist(shard, super);
     super->free |= slabs;
     super->zero |= zero;
+    super->is_written &= zero == 0;
     if (zero == slabs) {
         shard_settle(shard, super, os_now_ms());
     } else {

@@ -59,21 +59,28 @@ static bool charge(const struct super *super, uint32_t slabs) {
 
 /* A long block is seldom touched all over. Where few pages of a SuperSlab are in memory they go
  * back: writing zeros would bring in the others. */
-static void clear(char *start, size_t bytes) {
-    if (bytes == SUPER_BYTES && os_resident_pages(start, bytes) * os_page_size() < bytes / 2 &&
-        os_purge(start, bytes))
+static void clear_whole(struct super *super) {
+    char *start = super->start;
+    bool has_few = !super->is_written &&
+                   os_resident_pages(start, SUPER_BYTES) * os_page_size() < SUPER_BYTES / 2;
+    if (has_few && os_purge(start, SUPER_BYTES))
         return;
-    memset(start, 0, bytes);
+    memset(start, 0, SUPER_BYTES);
+    super->is_written = true;
 }
 
 /* Clears those of a SuperSlab's slabs that have been used, as far as they lie below end. */
-static void clear_used(const struct super *super, uint32_t used, const char *end) {
+static void clear_used(struct super *super, uint32_t used, const char *end) {
+    if (used == ALL_SLABS && end - super->start >= SUPER_BYTES) {
+        clear_whole(super);
+        return;
+    }
     while (used != 0) {
         unsigned first = bit_lowest(used);
         unsigned count = bit_lowest(~((uint64_t)used >> first));
         char *start = super->start + (size_t)first * SLAB_BYTES;
         if (start < end)
-            clear(start, hak_min((size_t)(end - start), (size_t)count * SLAB_BYTES));
+            memset(start, 0, hak_min((size_t)(end - start), (size_t)count * SLAB_BYTES));
         used &= ~slab_mask(first, count);
     }
 }
@@ -174,7 +181,7 @@ static struct span *take_run(struct span_shard *shard, const struct span_request
     }
     *is_untouched = true;
     for (size_t i = 0; i < count; i++) { /* nobody else's, so no lock is held meanwhile */
-        const struct super *super = window_super(first + i);
+        struct super *super = window_super(first + i);
         uint32_t used = run_mask(slabs, i) & ~super->zero;
         *is_untouched &= used == 0;
         clear_used(super, used, head->start + request->zero_bytes);

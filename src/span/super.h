@@ -71,6 +71,7 @@ struct super {
     bool committed;
     bool wants_huge;          /* huge pages have been asked for */
     bool goes_whole;          /* and it goes back to the kernel as a whole, not by slabs */
+    bool is_written;          /* all of it, by who cleared it, and no page has gone since */
     _Atomic bool has_bitmaps; /* something may be written in short_bitmaps or bitmaps */
     _Atomic uint32_t heads;   /* read without a lock by span_of */
     uint32_t free;

@@ -45,6 +45,11 @@ def test_call_backs(run: Runner) -> None:
     run("bounds", "call-backs", 256, options=f"{HARD},soft_limit=128M")
 
 
+@pytest.mark.parametrize("profile", ["speed", "balanced", "lean"])
+def test_blocks_in_bins_are_not_in_the_way_of_long_ones(run: Runner, profile: str) -> None:
+    run("long_blocks", options=f"profile={profile}")
+
+
 @pytest.mark.parametrize("options", ["profile=balanced", "thp=always"])
 def test_few_mappings(run: Runner, options: str) -> None:
     # 512 ranges of moved pages cost two each; programs have some 100 of their own. Neighbours

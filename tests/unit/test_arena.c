@@ -307,6 +307,25 @@ static struct purge purged(uint64_t before_ms, size_t most_bytes) {
     return purge;
 }
 
+/* Used ones side by side, whatever lies free beside them. */
+static void scene_used(void) {
+    open_window(GIB);
+    CHECK(!arena_has_used(1));
+    struct super *run = take(6, 1);
+    size_t first = window_super_index(run->start);
+    CHECK(!arena_has_used(1));
+    give(run, 2);
+    CHECK(arena_has_used(2) && !arena_has_used(3));
+    give(window_super(first + 3), 3);
+    CHECK(arena_has_used(3) && !arena_has_used(4));
+    give(window_super(first + 2), 1);
+    CHECK(arena_has_used(6) && !arena_has_used(7));
+    /* What has been purged is as if it had never been used. */
+    struct super *third = window_super(first + 2);
+    CHECK(purged(UINT64_MAX, SIZE_MAX).done_bytes == 6 * SUPER && third->zero == ALL_SLABS);
+    CHECK(!arena_has_used(1));
+}
+
 static void scene_purge(void) {
     open_window(GIB);
     struct super *run = take(4, 1);
@@ -349,6 +368,7 @@ static void test_arena(void **state) {
     run_scene(scene_others_in_the_way);
     run_scene(scene_refusals);
     run_scene(scene_no_descriptors);
+    run_scene(scene_used);
     run_scene(scene_purge);
 }
 
