@@ -276,6 +276,16 @@ void bins_age(struct thread *thread) {
     bins_flush_foreign(thread);
 }
 
+void bins_look_ahead(struct thread *thread) {
+    for (unsigned class = 1; class < CLASS_COUNT; ++class) {
+        struct bin_info *info = &thread->infos[class];
+        if (info->base == NULL || info->has_next_page)
+            continue;
+        info->has_next_page =
+            !populate_wants_next(class) || slab_populate_next(thread->shard, class);
+    }
+}
+
 /* --- foreign bins -------------------------------------------------------------- */
 
 /* 0: they go home one by one, for a bin of one block saves nothing. */
@@ -340,6 +350,7 @@ void cache_open(struct thread *thread, unsigned shard) {
     thread->own = &thread->cache.rows[shard % ROW_COUNT];
     thread->cache.thread = thread;
     thread->aged_ms = os_now_ms();
+    thread->looked_ahead_ms = thread->aged_ms;
     /* Threads of a program are often like those before them: short-lived ones would
      * never get anywhere. */
     thread->moved_bytes = hak_min(thread->moved_bytes, (size_t)INHERITED_BYTES);

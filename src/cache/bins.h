@@ -57,6 +57,9 @@ void bins_note_shrinking(struct thread *thread);
  * as many blocks at both as it does now, goes home and halves. Foreign bins all go home. */
 void bins_age(struct thread *thread);
 
+/* Classes in use get the page that their next block may be the first of. */
+void bins_look_ahead(struct thread *thread);
+
 /* Opens a foreign bin, if the class is worth one and the budget has room; else its blocks go
  * home one by one. */
 bool bin_open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsigned class);

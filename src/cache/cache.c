@@ -14,6 +14,7 @@
 enum {
     TICK_PERIOD = 4, /* slow calls between looks at the clock */
     AGE_MIN_MS = 10, /* a thread's bins are looked through at most this often */
+    AHEAD_MS = 32,   /* and at least so long apart for pages that come next: a short one has none */
 };
 
 void *const cache_no_block[1] = {NULL};
@@ -146,6 +147,10 @@ static void look_through(struct thread *thread, uint64_t now_ms) {
         bins_age(thread);
         if (options_profile()->page_purge == PAGE_PURGE_ALWAYS)
             slab_purge_pages_step(false, NULL);
+    }
+    if (now_ms - thread->looked_ahead_ms >= AHEAD_MS) {
+        thread->looked_ahead_ms = now_ms;
+        bins_look_ahead(thread);
     }
     if (slab_heed_shrinking(now_ms))
         bins_note_shrinking(thread);

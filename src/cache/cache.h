@@ -60,15 +60,16 @@ enum { SLOT_CHUNKS = 16, SLOT_CHUNK_MIN_BYTES = 4096 };
 
 /* What the slow path knows of a bin of the thread's own row. */
 struct bin_info {
-    void **base;          /* NULL: not open */
-    uint16_t capacity;    /* blocks; the real limit is base + capacity */
-    uint8_t kind;         /* of its slot array, which may be larger */
-    bool was_used;        /* missed since the last sweep for room or look by time, */
-    bool was_used_lately; /* since the last step of growth */
-    bool was_still : 1;   /* at the last look by time it held as many as at the one before */
-    bool was_refused : 1; /* while not open: there was no room for it */
-    uint8_t level;        /* how many it held at the last look; low bits */
-    uint8_t early_misses; /* while not open: blocks taken without a bin */
+    void **base;            /* NULL: not open */
+    uint16_t capacity;      /* blocks; the real limit is base + capacity */
+    uint8_t kind;           /* of its slot array, which may be larger */
+    bool was_used;          /* missed since the last sweep for room or look by time, */
+    bool was_used_lately;   /* since the last step of growth */
+    bool was_still : 1;     /* at the last look by time it held as many as at the one before */
+    bool was_refused : 1;   /* while not open: there was no room for it */
+    bool has_next_page : 1; /* or wants none: its slab's next page is in memory (populate.c) */
+    uint8_t level;          /* how many it held at the last look; low bits */
+    uint8_t early_misses;   /* while not open: blocks taken without a bin */
 };
 
 struct thread {
@@ -82,7 +83,8 @@ struct thread {
     uint16_t foreign_rows;                /* bit r: a bin of row r has been opened */
     unsigned sweep;                       /* where the next sweep for room starts */
     _Atomic uint64_t slow_calls;          /* since the start, those of threads before it included */
-    uint64_t aged_ms;                     /* when its bins were last looked through */
+    uint64_t aged_ms;                     /* when its bins were last looked through, */
+    uint64_t looked_ahead_ms;             /* and their slabs, for pages that come next */
     int64_t until_guard;                  /* blocks that may still leave refills before one is to be
                                            * guarded (modes/guard.c); below 0: it is time, */
     int64_t calls_until_guard;            /* and calls of malloc, where all are seen */

@@ -202,18 +202,23 @@ static void touch(volatile char *start, size_t bytes) {
         start[at] = 0;
 }
 
-bool os_populate(void *address, size_t bytes) {
-    if (!call_begins(OS_CALL_POPULATE))
+bool os_populate_kept(void *address, size_t bytes) {
+    if (atomic_load_explicit(&lacks_populate, memory_order_relaxed) ||
+        !call_begins(OS_CALL_POPULATE))
         return false;
-    if (!atomic_load_explicit(&lacks_populate, memory_order_relaxed)) {
-        int saved_errno = errno;
-        bool done = madvise(address, bytes, MADV_POPULATE_WRITE) == 0;
-        bool is_unknown = !done && errno == EINVAL;
-        errno = saved_errno;
-        if (!is_unknown)
-            return done;
+    int saved_errno = errno;
+    bool done = madvise(address, bytes, MADV_POPULATE_WRITE) == 0;
+    if (!done && errno == EINVAL)
         atomic_store_explicit(&lacks_populate, true, memory_order_relaxed);
-    }
+    errno = saved_errno;
+    return done;
+}
+
+bool os_populate(void *address, size_t bytes) {
+    if (os_populate_kept(address, bytes))
+        return true;
+    if (!atomic_load_explicit(&lacks_populate, memory_order_relaxed))
+        return false;
     touch(address, bytes);
     return true;
 }

@@ -60,6 +60,10 @@ bool os_purge(void *address, size_t bytes);
  * each. They are zero and the caller's alone. False: refused, and they come one by one. */
 bool os_populate(void *address, size_t bytes);
 
+/* The same for pages that may be in use, and keep what is in them: false where the kernel has no
+ * such call. */
+bool os_populate_kept(void *address, size_t bytes);
+
 /* Makes committed pages inaccessible, their contents lost; and accessible again, zero. Where the
  * kernel can do no better (before Linux 6.13), that splits mappings, of which a process may have
  * 65,530 (os_guard_splits). False: refused, nothing has changed. */

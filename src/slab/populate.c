@@ -21,9 +21,17 @@
  *
  * Not for blocks of many pages: nobody knows how much of them will be written.
  *
- * No lock: the span is not the pool's yet. The step is a hint that any thread may
- * change; the call into the kernel is what it is for. */
-#include "slab/slab.h"
+ * A class of one slab finds such highs, too: a block or two more than ever, and with blocks of a
+ * twelfth of a page and more these are often the next page's.
+ *
+ *   page      | written | written | written, in part | next |
+ *
+ * So once a thread has lived for a while, each such class that it uses has the next page.
+ *
+ * No lock for fresh slabs: the span is not the pool's yet. The step is a hint that any thread may
+ * change; the call into the kernel is what it is for. The next page is asked for under the pool's
+ * lock, for the span must stay the pool's meanwhile: two calls, some microseconds, once a class. */
+#include "slab/pool.h"
 
 enum {
     STEP_BYTES = 16 * 1024,
@@ -33,6 +41,7 @@ enum {
     AHEAD_SLABS = 8,  /* and no more than that */
     GROWING_TURNS = 8,
     GREW_AT_MASK = (1 << GREW_AT_BITS) - 1,
+    NEXT_AFTER = 16, /* blocks that a class has handed out */
 };
 
 static size_t most_bytes(unsigned class) {
@@ -78,4 +87,34 @@ size_t populate_fresh(struct pool *pool, unsigned class, const struct span *span
 void populate_learn(struct pool *pool, const struct span *span) {
     if (span->touched < span->capacity / 2)
         atomic_store_explicit(&pool->steps, 0, memory_order_relaxed);
+}
+
+bool populate_wants_next(unsigned class) {
+    size_t size = class_size(class);
+    return size > os_page_size() / 12 && size <= os_page_size() / 2 && most_bytes(class) != 0;
+}
+
+/* Of a refill's blocks, ascending in address, the last may lie in a bin for ever: which pages the
+ * program has written to, the kernel knows. The next one may hold blocks in use by now. */
+static void populate_next_page(struct span *span, size_t size) {
+    size_t page = os_page_size();
+    size_t pages = divide_up(span->touched * size, page);
+    size_t next = os_resident_pages(span->start, pages * page);
+    struct super *super = window_super(window_super_index(span->start));
+    uint16_t *populated = &super->populated[span - super->spans];
+    bool is_there = *populated != 0 && next <= *populated; /* and waits to be written to, perhaps */
+    if (is_there || (next + 1) * page > span_bytes(span))
+        return;
+    if (os_populate_kept(span->start + next * page, page))
+        *populated = (uint16_t)(next + 1);
+}
+
+bool slab_populate_next(unsigned shard, unsigned class) {
+    struct pool *pool = pool_lock(shard, class);
+    bool is_in_use = pool->taken >= NEXT_AFTER;
+    struct span *span = is_in_use ? pool_fullest(pool) : NULL;
+    if (span != NULL)
+        populate_next_page(span, class_size(class));
+    os_lock_release(&pool->lock);
+    return is_in_use;
 }

@@ -104,6 +104,11 @@ bool populate_is_growing(const struct pool *pool, unsigned class);
 /* How many slabs a growing class had better take at once, having used up its own. */
 unsigned populate_slabs(const struct pool *pool, unsigned class);
 
+/* Whether one more block of this size would often be the first of a page. Then, once the class
+ * is in use, the next page of its slab is faulted in: true. False: not yet in use. */
+bool populate_wants_next(unsigned class);
+bool slab_populate_next(unsigned shard, unsigned class);
+
 /* The pool gives a span back: was it worth it? The pool's lock is held. */
 void populate_learn(struct pool *pool, const struct span *span);
 

@@ -16,11 +16,10 @@ from harness import Side, Sides, run
 
 WARM_STEPS = 10_000_000
 
-# Live blocks: steps, system calls and page faults that they may cost. Of the faults of the small
-# ones about 18 are seen; docs/decisions/0025-growth-that-ends.md says whose they are.
+# Live blocks: steps, system calls and page faults that they may cost.
 BOUNDS = {
-    256: (100_000_000, 0, 30),
-    400: (100_000_000, 0, 30),
+    256: (100_000_000, 0, 10),
+    400: (100_000_000, 0, 10),
     65_536: (100_000_000, 50, 100),
     1_000_000: (100_000_000, 200, 400),
 }

@@ -192,6 +192,52 @@ static void test_a_class_that_does_not_grow(void **state) {
     slab_give(class, blocks, taken);
 }
 
+/* Slab_take gives the lowest blocks, and a bin hands out the lowest first: the page behind those
+ * written is the next, whatever the bins hold of it and of those behind. */
+static void test_the_next_page(void **state) {
+    (void)state;
+    enum { BLOCKS = 20, WRITTEN = 3 };
+    size_t page = os_page_size();
+    size_t size = align_down(page / 4, CLASS_STEP);
+    unsigned class = class_of(size);
+    void *blocks[BLOCKS] = {NULL};
+    if (page >= SLAB_BYTES || !kernel_populates())
+        skip();
+    slab_trim();
+    span_purge_all();
+    assert_true(populate_wants_next(class));
+    assert_int_equal(slab_take(0, class, &blocks[0], 1, NULL), 1);
+    assert_false(slab_populate_next(0, class)); /* not in use yet */
+    for (int i = 1; i < BLOCKS; i++)
+        assert_int_equal(slab_take(0, class, &blocks[i], 1, NULL), 1);
+    for (int i = 0; i < WRITTEN; i++)
+        memset(blocks[i], 1, size);
+    char *slab = blocks[0];
+    size_t written = resident_bytes(slab, SLAB_BYTES);
+    assert_int_equal(written, page);
+    for (int times = 0; times < 2; times++) {
+        assert_true(slab_populate_next(0, class));
+        assert_int_equal(resident_bytes(slab, SLAB_BYTES), 2 * page);
+        assert_int_equal(resident_bytes(slab + page, page), page);
+    }
+    for (size_t i = 0; i < BLOCKS * size; i++)
+        assert_int_equal(slab[i], i < WRITTEN * size);
+    slab_give(class, blocks, BLOCKS);
+}
+
+/* Small blocks seldom begin a page, long ones always. */
+static void test_whose_next_page(void **state) {
+    (void)state;
+    size_t page = os_page_size();
+    assert_false(populate_wants_next(class_of(page / 16)));
+    assert_true(populate_wants_next(class_of(page / 10)));
+    assert_true(populate_wants_next(class_of(page / 2)));
+    assert_false(populate_wants_next(class_of(page)));
+    options_parse("profile=lean");
+    assert_false(populate_wants_next(class_of(page / 2)));
+    options_parse("profile=speed");
+}
+
 /* The kernel may refuse: the slab serves all the same. */
 static void test_refused(void **state) {
     (void)state;
@@ -213,6 +259,7 @@ int main(void) {
         cmocka_unit_test(test_no_long_blocks),    cmocka_unit_test(test_lean_never),
         cmocka_unit_test(test_learns_from_waste), cmocka_unit_test(test_a_growing_class),
         cmocka_unit_test(test_many_slabs),        cmocka_unit_test(test_a_class_that_does_not_grow),
+        cmocka_unit_test(test_the_next_page),     cmocka_unit_test(test_whose_next_page),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, start, NULL);
