@@ -1,4 +1,4 @@
-/* idle_threads THREADS [block|freed|mixed]: many threads that allocated once and then wait.
+/* idle_threads THREADS [block|freed|mixed [STEPS]]: many threads that allocated once and then wait.
  *
  * Connection pools, thread pools, language runtimes: most of their threads sleep
  * most of the time. What an allocator keeps for each thread that has called it
@@ -6,8 +6,8 @@
  *
  *   block    takes one block of 64 bytes and keeps it (this is idle_threads)
  *   freed    takes 100 blocks of 16 to 1,016 bytes and gives them back
- *   mixed    does the work of random_mixed 4096 and gives everything back; a few
- *            threads work at a time, as in a server
+ *   mixed    does the work of random_mixed 4096, 40,960 steps or as many as are asked
+ *            for, and gives everything back; a few threads work at a time, as in a server
  *
  *   thread_bytes        what is resident with all of them waiting, less what was
  *                       before the first, for each thread; with stack and descriptor
@@ -52,6 +52,7 @@ struct sleeper {
     pthread_t thread;
 };
 
+static uint32_t mixed_steps = MIXED_STEPS; /* before the threads begin */
 static pthread_barrier_t worked;
 static pthread_barrier_t counted;
 
@@ -91,7 +92,7 @@ static void *work_mixed(struct sleeper *sleeper) {
     for (uint32_t i = 0; i < MIXED_SLOTS; ++i) {
         slots[i] = take_mixed(sleeper);
     }
-    for (uint32_t step = 0; step < MIXED_STEPS; ++step) {
+    for (uint32_t step = 0; step < mixed_steps; ++step) {
         uint64_t bits = random_next(&sleeper->random);
         void **slot = &slots[random_scale(random_high(bits), MIXED_SLOTS)];
         sleeper->sum += blocks_give(*slot);
@@ -120,7 +121,7 @@ static const struct kind *kind_of(const char *argument) {
             return &kinds[i];
         }
     }
-    driver_fail("usage: idle_threads THREADS [block|freed|mixed]");
+    driver_fail("usage: idle_threads THREADS [block|freed|mixed [STEPS]]");
 }
 
 static void *sleep_after_work(void *argument) {
@@ -175,11 +176,14 @@ static double run_without_work(struct sleeper *sleepers, uint32_t threads) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 2 || argc > 3) {
-        driver_fail("usage: idle_threads THREADS [block|freed|mixed]");
+    if (argc < 2 || argc > 4) {
+        driver_fail("usage: idle_threads THREADS [block|freed|mixed [STEPS]]");
+    }
+    if (argc == 4) {
+        mixed_steps = (uint32_t)driver_number(argv[3], 0, UINT32_MAX);
     }
     uint32_t threads = (uint32_t)driver_number(argv[1], 1, LARGEST_THREADS);
-    const struct kind *kind = kind_of(argc == 3 ? argv[2] : "block");
+    const struct kind *kind = kind_of(argc > 2 ? argv[2] : "block");
     struct sleeper *sleepers = driver_table(threads * sizeof *sleepers);
     struct turn *turns = driver_table(TURNS * sizeof *turns);
     for (uint32_t i = 0; i < TURNS; ++i) {
