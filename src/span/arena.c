@@ -5,7 +5,10 @@
  *
  * A request takes the smallest run of free SuperSlabs that holds it (best fit,
  * lowest address first); if there is none, the frontier moves up by a range of
- * at least 32 MiB, less where address space is short.
+ * at least 32 MiB, less where address space is short. One SuperSlab whose pages are all to be
+ * written comes from the start of a run that has been used, if there is such: else a heap that has
+ * shrunk and grows again would fault in fresh ones and give used ones back for them, round after
+ * round. Not from elsewhere, where it would be in the way of a long block that grows in place.
  *
  * Lock: arena_lock protects everything here; commits and purges run unlocked,
  * on SuperSlabs that have been taken off the free set for the purpose. */
@@ -67,6 +70,29 @@ static size_t best_fit(size_t count, size_t alignment) {
             best = at;
             best_length = end - start;
             if (best_length == count)
+                break;
+        }
+    }
+    return best;
+}
+
+/* Whether its memory has been used, and not given back since. */
+static bool is_used(size_t index) {
+    const struct super *super = window_super(index);
+    return super != NULL && super->committed && super->zero != ALL_SLABS;
+}
+
+/* A used one at the start of the smallest run that starts so. */
+static size_t used_start(void) {
+    size_t best = NOT_FOUND;
+    size_t best_length = SIZE_MAX;
+    size_t end;
+    for (size_t start = next_with(0, true); start < frontier; start = next_with(end, true)) {
+        end = next_with(start, false);
+        if (end - start < best_length && is_used(start)) {
+            best = start;
+            best_length = end - start;
+            if (best_length == 1)
                 break;
         }
     }
@@ -274,6 +300,16 @@ struct super *arena_take(size_t count, size_t alignment) {
     return take_committed(count, alignment);
 }
 
+struct super *arena_take_used(void) {
+    if (!arena_looks_dirty())
+        return NULL;
+    os_lock_acquire(&arena_lock);
+    size_t index = used_start();
+    bool claimed = index != NOT_FOUND && claim(index, 1);
+    os_lock_release(&arena_lock);
+    return claimed ? window_super(index) : NULL;
+}
+
 bool arena_has_used(size_t count) {
     size_t length = 0;
     size_t after = 0; /* the last one looked at */
@@ -282,9 +318,7 @@ bool arena_has_used(size_t count) {
         size_t i = next_with(after, true);
         if (i >= frontier)
             break;
-        const struct super *super = window_super(i);
-        bool is_used = super != NULL && super->committed && super->zero != ALL_SLABS;
-        length = is_used ? (i == after ? length + 1 : 1) : 0;
+        length = is_used(i) ? (i == after ? length + 1 : 1) : 0;
         after = i + 1;
     }
     bool has_more = next_with(after, true) < frontier;

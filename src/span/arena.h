@@ -14,6 +14,9 @@ void arena_init(void);
  * memory or addresses. */
 struct super *arena_take(size_t count, size_t alignment);
 
+/* One that has been used, if a run starts with such; else NULL. */
+struct super *arena_take_used(void);
+
 /* Whether so many lie free side by side that have all been used, so that the next such request
  * need not have the heap grow. A hint: true now; and where very many lie free, not looked for. */
 bool arena_has_used(size_t count);

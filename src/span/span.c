@@ -117,7 +117,9 @@ static struct span *take_within(struct span_shard *shard, const struct span_requ
     struct span *span = take_own(shard, request, &is_there, is_untouched);
     if (is_there)
         return span;
-    struct super *fresh = arena_take(1, 1);
+    struct super *fresh = request->pages == SPAN_USED ? arena_take_used() : NULL;
+    if (fresh == NULL)
+        fresh = arena_take(1, 1);
     if (fresh == NULL)
         return NULL;
     struct place place = {fresh, 0, (unsigned)request->slabs};

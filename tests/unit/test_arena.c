@@ -326,6 +326,33 @@ static void scene_used(void) {
     CHECK(!arena_has_used(1));
 }
 
+/* One that has been used comes from the start of a run, the shortest that starts so. */
+static void scene_used_start(void) {
+    open_window(GIB);
+    CHECK(arena_take_used() == NULL);
+    struct super *run = take(7, 1);
+    size_t first = window_super_index(run->start);
+    CHECK(arena_take_used() == NULL);
+    /* | used used used | taken | used | taken | used, then all that has never been | */
+    give(run, 3);
+    give(window_super(first + 4), 1);
+    give(window_super(first + 6), 1);
+    CHECK(arena_take_used() == window_super(first + 4));
+    CHECK(arena_take_used() == window_super(first));
+    CHECK(arena_take_used() == window_super(first + 1));
+    CHECK(arena_take_used() == window_super(first + 2));
+    CHECK(arena_take_used() == window_super(first + 6));
+    CHECK(arena_take_used() == NULL);
+    /* | purged | used |: not out of a run's midst or from its end. */
+    give(window_super(first + 1), 1);
+    CHECK(purged(UINT64_MAX, SIZE_MAX).done_bytes == SUPER);
+    give(window_super(first + 2), 1);
+    CHECK(arena_take_used() == NULL);
+    /* | used | purged | used | */
+    give(window_super(first), 1);
+    CHECK(arena_take_used() == window_super(first));
+}
+
 static void scene_purge(void) {
     open_window(GIB);
     struct super *run = take(4, 1);
@@ -369,6 +396,7 @@ static void test_arena(void **state) {
     run_scene(scene_refusals);
     run_scene(scene_no_descriptors);
     run_scene(scene_used);
+    run_scene(scene_used_start);
     run_scene(scene_purge);
 }
 

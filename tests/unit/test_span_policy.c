@@ -283,6 +283,46 @@ static void make_holes(struct span *between[HOLES]) {
         span_give(holes[i]);
 }
 
+/* The first of five SuperSlabs in a row, of those that spans cover. */
+enum { MANY = 16, ROW = 5 };
+static int row_of_five(struct span *const spans[MANY]) {
+    int first = 0;
+    for (int i = 1; i - first < ROW; i++) {
+        assert_true(i < MANY);
+        first = super_of(spans[i]) == super_of(spans[i - 1]) + 1 ? first : i;
+    }
+    return first;
+}
+
+/* | taken | purged | taken | used | taken |: what is all to be written goes to the used one first.
+ */
+static void test_growth_by_used_supers(void **state) {
+    (void)state;
+    struct span *spans[MANY];
+    for (int i = 0; i < MANY; i++) {
+        spans[i] = take_plain(1, SUPER_SLABS);
+        fill(spans[i]);
+    }
+    int first = row_of_five(spans);
+    /* The shard keeps one to itself: the first that it gets, used as well. */
+    int kept = first == 0 ? MANY - 1 : 0;
+    span_give(spans[kept]);
+    span_give(spans[first + 1]);
+    span_purge_all();
+    spans[kept] = take_plain(1, SUPER_SLABS);
+    span_give(spans[kept]);
+    size_t used = super_of(spans[first + 3]);
+    span_give(spans[first + 3]);
+    assert_int_equal(dirty_bytes(), 2 * SUPER);
+    spans[kept] = take_plain(1, SUPER_SLABS);
+    spans[first + 3] = take_plain(1, SUPER_SLABS);
+    assert_int_equal(super_of(spans[first + 3]), used);
+    assert_int_equal(dirty_bytes(), 0);
+    spans[first + 1] = take_plain(1, SUPER_SLABS);
+    for (int i = 0; i < MANY; i++)
+        span_give(spans[i]);
+}
+
 /* Growth that finds only holes goes by pages never touched; as many dirty ones go. */
 static void test_growth_trades(void **state) {
     (void)state;
@@ -449,6 +489,7 @@ int main(void) {
         cmocka_unit_test(test_purge),
         cmocka_unit_test(test_purge_of_bitmaps),
         cmocka_unit_test(test_dirty_from_the_arena),
+        cmocka_unit_test(test_growth_by_used_supers),
         cmocka_unit_test(test_growth_trades),
         cmocka_unit_test(test_growth_trades_beside_guarded_blocks),
         cmocka_unit_test(test_trade_is_bounded),
