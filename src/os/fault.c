@@ -69,13 +69,25 @@ static void handle(int number, siginfo_t *info, void *context) {
     pass_on(number, info, context);
 }
 
+static bool is_ours(const struct sigaction *action) {
+    return (action->sa_flags & SA_SIGINFO) != 0 && action->sa_sigaction == handle;
+}
+
+/* Another thread may set a handler at any moment. So what counts is what each call says that it has
+ * replaced, until that is this file's own; `before` is known first, for an access may fault as
+ * soon as the handler is there. */
 bool os_fault_watch(os_fault_look *look) {
     look_at = look;
     int saved_errno = errno;
-    bool done = sigaction(SIGSEGV, NULL, &before) == 0;
-    struct sigaction action = {.sa_sigaction = handle, .sa_mask = before.sa_mask};
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | (before.sa_flags & (int)(SA_NODEFER | SA_RESTART));
-    done = done && sigaction(SIGSEGV, &action, NULL) == 0;
+    struct sigaction replaced;
+    bool done = sigaction(SIGSEGV, NULL, &replaced) == 0;
+    while (done && !is_ours(&replaced)) {
+        before = replaced;
+        struct sigaction action = {.sa_sigaction = handle, .sa_mask = before.sa_mask};
+        int kept_flags = before.sa_flags & (int)(SA_NODEFER | SA_RESTART);
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK | kept_flags;
+        done = sigaction(SIGSEGV, &action, &replaced) == 0;
+    }
     errno = saved_errno;
     return done;
 }

@@ -13,9 +13,25 @@
 #include "os/fault.h"
 #include "os/stack.h"
 
-enum { CLAIMED = 41, HANDLED = 42, HANDLED_WITH_DATA = 43, PAGE = 65536 };
+enum { CLAIMED = 41, HANDLED = 42, HANDLED_WITH_DATA = 43, HANDLED_BY_OTHER = 44, PAGE = 65536 };
 
 static char *forbidden, *claimed;
+
+/* What another thread, or an access that faults, does right behind the first call that asks
+ * (behind_ask) or sets (behind_set) what SIGSEGV has. The linker has sent all calls here. */
+static void (*behind_ask)(void), (*behind_set)(void);
+int __real_sigaction(int number, const struct sigaction *action, struct sigaction *old);
+int __wrap_sigaction(int number, const struct sigaction *action, struct sigaction *old);
+
+int __wrap_sigaction(int number, const struct sigaction *action, struct sigaction *old) {
+    void (**behind)(void) = action == NULL ? &behind_ask : &behind_set;
+    void (*act)(void) = *behind;
+    *behind = NULL;
+    int result = __real_sigaction(number, action, old);
+    if (act != NULL)
+        act();
+    return result;
+}
 
 static void look(const struct os_fault *fault) {
     if (fault->address == claimed)
@@ -23,6 +39,8 @@ static void look(const struct os_fault *fault) {
 }
 
 static void handle(int number) { _exit(number == SIGSEGV ? HANDLED : 1); }
+
+static void handle_other(int number) { _exit(number == SIGSEGV ? HANDLED_BY_OTHER : 1); }
 
 static void handle_data(int number, siginfo_t *info, void *context) {
     sigset_t now;
@@ -35,6 +53,9 @@ static void handle_data(int number, siginfo_t *info, void *context) {
 
 static void touch(volatile char *place) { *place = 1; }
 
+/* What happens in a child while it begins to be watched. */
+static void (*meanwhile_asked)(void), (*meanwhile_set)(void);
+
 /* The status of a child that has set `action` for SIGSEGV, is watched, and does `act`. */
 static int status_of(const struct sigaction *action, void (*act)(void)) {
     pid_t child = fork();
@@ -43,6 +64,8 @@ static int status_of(const struct sigaction *action, void (*act)(void)) {
         struct rlimit none = {0, 0};
         setrlimit(RLIMIT_CORE, &none);
         sigaction(SIGSEGV, action, NULL);
+        behind_ask = meanwhile_asked;
+        behind_set = meanwhile_set;
         if (!os_fault_watch(look))
             _exit(1);
         act();
@@ -109,6 +132,30 @@ static void test_a_handler_may_mend_and_return(void **state) {
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
+static void set_other(void) {
+    struct sigaction other = {.sa_handler = handle_other};
+    __real_sigaction(SIGSEGV, &other, NULL);
+}
+
+static void test_a_handler_set_meanwhile_is_not_lost(void **state) {
+    (void)state;
+    struct sigaction plain = {.sa_handler = handle};
+    meanwhile_asked = set_other;
+    assert_int_equal(WEXITSTATUS(status_of(&plain, touch_forbidden)), HANDLED_BY_OTHER);
+    meanwhile_asked = NULL;
+    meanwhile_set = set_other;
+    assert_int_equal(WEXITSTATUS(status_of(&plain, touch_forbidden)), HANDLED_BY_OTHER);
+    meanwhile_set = NULL;
+}
+
+static void test_an_access_meanwhile_reaches_the_program(void **state) {
+    (void)state;
+    struct sigaction plain = {.sa_handler = handle};
+    meanwhile_set = touch_forbidden;
+    assert_int_equal(WEXITSTATUS(status_of(&plain, touch_forbidden)), HANDLED);
+    meanwhile_set = NULL;
+}
+
 /* --- stacks --------------------------------------------------------------------------- */
 
 __attribute__((noinline)) static void outer(struct os_stack *stack, unsigned depth) {
@@ -158,6 +205,8 @@ int main(void) {
         cmocka_unit_test(test_ignored_ones),
         cmocka_unit_test(test_the_programs_handler_runs),
         cmocka_unit_test(test_a_handler_may_mend_and_return),
+        cmocka_unit_test(test_a_handler_set_meanwhile_is_not_lost),
+        cmocka_unit_test(test_an_access_meanwhile_reaches_the_program),
         cmocka_unit_test(test_a_stack_is_as_deep_as_its_calls),
         cmocka_unit_test(test_a_frame_names_its_object),
     };
