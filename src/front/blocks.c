@@ -147,7 +147,11 @@ static void *resize_hardened(void *block, size_t size) {
         hardened_reseal(block, size);
         return block;
     }
-    void *resized = has_class ? NULL : resize_large(block, bytes);
+    void *resized = NULL;
+    if (!has_class) {
+        hardened_shrink(block, room, bytes);
+        resized = resize_large(block, bytes);
+    }
     if (resized == NULL)
         return move_to_new(block, old_size, size);
     hardened_reseal(resized, size);

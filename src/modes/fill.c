@@ -54,6 +54,14 @@ void fill_freed(void *block, size_t room, size_t size) {
         seal_close(block, room, size, fill_life(block, room));
 }
 
+void fill_tail(void *block, size_t room, size_t kept) {
+    char *tail = (char *)block + kept;
+    if (hak_options.zero_on_free != 0)
+        clear(tail, room - kept);
+    else if (hak_options.hardened >= 2)
+        fill(tail, room - kept);
+}
+
 typedef uint64_t __attribute__((may_alias)) word_t;
 
 /* The first word that is not pattern; end, a multiple of 8 from there, if there is none. */

@@ -7,6 +7,10 @@
 /* A block of the window, its seal looked at, is free now: fills it as the options say. */
 void fill_freed(void *block, size_t room, size_t size);
 
+/* A block of the window keeps its first bytes alone, whole pages: fills the rest, which is
+ * looked at by nobody, as that of a freed one. */
+void fill_tail(void *block, size_t room, size_t kept);
+
 /* Of a block that is to be handed out: the offset of the first byte that is not as it was
  * filled; FILL_INTACT, also where nothing is known. */
 #define FILL_INTACT SIZE_MAX

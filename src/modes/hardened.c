@@ -170,6 +170,12 @@ size_t hardened_size(const void *block, const char *operation, size_t *room) {
     return checked_size(block, *room, operation);
 }
 
+void hardened_shrink(void *block, size_t room, size_t bytes) {
+    size_t kept = align_up(bytes, SLAB_BYTES);
+    if (kept < room && window_contains(block))
+        fill_tail(block, room, kept);
+}
+
 void hardened_reseal(void *block, size_t size) {
     size_t room = live_room(block, window_entry(block));
     if (watches_freed() && room > CLASS_SIZE_MAX && window_contains(block))

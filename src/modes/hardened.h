@@ -45,6 +45,10 @@ void hardened_flush(struct thread *thread);
  * what the program called, for people. */
 size_t hardened_size(const void *block, const char *operation, size_t *room);
 
+/* A large block of so much room is about to be resized in place, to bytes of room: what it
+ * gives back holds nothing of the program's any more. */
+void hardened_shrink(void *block, size_t room, size_t bytes);
+
 /* A block has got another size or room. */
 void hardened_reseal(void *block, size_t size);
 
