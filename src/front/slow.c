@@ -80,19 +80,19 @@ static hak_cold void *take_again(struct thread *thread, struct request *request,
 
 static bool give(struct thread *thread, uint16_t entry, void *block, size_t size, size_t alignment);
 
-/* A guarded block gets the alignment that its size is a multiple of. Aligned large blocks
- * are not guarded. A program that has asked what size it would get may use all of it. */
-static size_t guarded_size(struct request request) {
-    if (front_has_told_good_sizes() && !hardened_is_on())
-        return front_good_size(request.size, request.alignment);
-    return request.alignment == 1 ? request.size
-                                  : class_aligned_size(request.size, request.alignment);
+/* Of the size that was asked for, to the byte, for what lies behind is not to be touched; but a
+ * program that has asked what size it would get may use all of that. Aligned large blocks are not
+ * guarded. */
+static void *guarded_block(struct thread *thread, struct request request) {
+    bool is_told = front_has_told_good_sizes() && !hardened_is_on();
+    size_t size = is_told ? front_good_size(request.size, request.alignment) : request.size;
+    return guard_take(thread, size, request.alignment, request.size);
 }
 
 /* Of the blocks that have just left a refill, one is to be guarded: this one. */
 static hak_cold void *guard_instead(struct thread *thread, struct request request, void *block,
                                     bool *is_zero) {
-    void *guarded = guard_take(thread, guarded_size(request), request.size);
+    void *guarded = guarded_block(thread, request);
     if (guarded == NULL)
         return block;
     give(thread, window_entry(block), block, FRONT_ANY_SIZE, 1);
@@ -108,7 +108,7 @@ static void *take_guarded(struct thread *thread, struct request request, bool *i
     if (is_aligned_large || !guard_counts(thread))
         return NULL;
     *is_zero = false;
-    return guard_take(thread, guarded_size(request), request.size);
+    return guarded_block(thread, request);
 }
 
 void *front_serve(struct request request, bool *is_zero) {

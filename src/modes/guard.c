@@ -191,9 +191,10 @@ struct guarded *guarded_of(const void *pointer) {
 
 /* --- taking ------------------------------------------------------------------------ */
 
-/* Whoever asked for an alignment asks for a multiple of it as size (slab/classes.h). */
-static size_t alignment_of(size_t size) {
-    return hak_clamp(size & -size, (size_t)BLOCK_ALIGNMENT, (size_t)SLAB_BYTES);
+/* As a block of its size class would have it (slab/classes.h), or what was asked for if more. */
+static size_t alignment_of(size_t size, size_t wanted) {
+    size_t natural = hak_clamp(size & -size, (size_t)BLOCK_ALIGNMENT, (size_t)SLAB_BYTES);
+    return hak_max(natural, wanted);
 }
 
 /* Where on its span the accessible pages of a block lie. */
@@ -201,10 +202,10 @@ struct layout {
     size_t before, pages_bytes;
 };
 
-static struct layout layout_of(size_t size) {
+static struct layout layout_of(size_t size, size_t alignment) {
     size_t page = os_page_size();
     return (struct layout){
-        .before = size == 0 ? page : hak_max(page, alignment_of(size)),
+        .before = hak_max(page, alignment),
         .pages_bytes = align_up(hak_max(size, (size_t)1), page),
     };
 }
@@ -239,16 +240,17 @@ static bool take_pages(struct guarded *record, struct layout layout) {
            os_guard(behind, (size_t)(span->start + span_bytes(span) - behind));
 }
 
-static bool place(struct guarded *record, size_t size, bool is_right) {
-    struct layout layout = layout_of(size);
+static bool place(struct guarded *record, size_t size, size_t alignment, bool is_right) {
+    struct layout layout = layout_of(size, alignment);
     if (!reuse_pages(record, layout)) {
         give_span(record);
         if (!take_pages(record, layout))
             return false;
     }
-    size_t room = record->pages_bytes - align_up(size, BLOCK_ALIGNMENT);
-    record->block = record->pages + (is_right ? room : 0);
+    size_t most_right = align_down(record->pages_bytes - size, alignment);
+    record->block = record->pages + (is_right ? most_right : 0);
     record->size = size;
+    record->alignment = alignment;
     return true;
 }
 
@@ -258,12 +260,12 @@ static void fill_slack(const struct guarded *record) {
     memset(end, SLACK_BYTE, (size_t)(record->pages + record->pages_bytes - end));
 }
 
-void *guard_take(struct thread *thread, size_t size, size_t asked) {
+void *guard_take(struct thread *thread, size_t size, size_t alignment, size_t asked) {
     bool is_right;
     struct guarded *record = size > block_max_bytes ? NULL : take_record(thread, &is_right);
     if (record == NULL)
         return NULL;
-    if (!place(record, size, is_right)) {
+    if (!place(record, size, alignment_of(size, alignment), is_right)) {
         drop_record(record);
         return NULL;
     }
@@ -322,9 +324,9 @@ static void check_slack(const struct guarded *record) {
 
 /* sdallocx may be told any size up to what nallocx says of the one that was asked for. */
 static bool is_true_of(const struct guarded *record, size_t told_size, size_t told_alignment) {
-    size_t most = record->size > CLASS_SIZE_MAX
-                      ? align_up(record->size, SLAB_BYTES)
-                      : class_size(class_of(hak_max(record->size, (size_t)1)));
+    size_t aligned = class_aligned_size(record->size, record->alignment);
+    size_t most =
+        aligned > CLASS_SIZE_MAX ? align_up(aligned, SLAB_BYTES) : class_size(class_of(aligned));
     bool is_sized = told_size == SIZE_MAX || (told_size >= record->asked && told_size <= most);
     return is_sized && is_aligned((uintptr_t)record->block, told_alignment);
 }

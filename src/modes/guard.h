@@ -22,9 +22,10 @@ bool guard_counts(struct thread *thread);
 bool guard_wants_refills(void);
 void guard_ask_for_refill(void);
 
-/* Instead of a block of size bytes, where the program asked for so many; NULL: not this time.
- * Zero but for what surrounds it. */
-void *guard_take(struct thread *thread, size_t size, size_t asked);
+/* Instead of a block of size bytes at a multiple of alignment, a power of two up to SLAB_BYTES;
+ * asked: what the program asked for, which may be less. NULL: not this time. Zero but for what
+ * surrounds it. */
+void *guard_take(struct thread *thread, size_t size, size_t alignment, size_t asked);
 
 /* Of blocks whose map entry names BIN_GUARD. Both end the process if block is none that is in
  * use; the first also if something was written beside it, or if it is no multiple of

@@ -17,10 +17,10 @@ struct guarded {
     struct span *span;
     char *pages; /* those that are accessible while it is live, */
     size_t pages_bytes;
-    char *block; /* on them, */
-    size_t size; /* what the program may use, */
-    size_t
-        asked; /* and what it asked for: less, where its size had to be a multiple of something */
+    char *block;      /* on them, */
+    size_t alignment; /* a multiple of this; */
+    size_t size;      /* what the program may use, */
+    size_t asked;     /* and what it asked for: less, where nallocx had promised more */
     struct os_stack allocated, freed;
 };
 

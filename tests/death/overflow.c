@@ -53,6 +53,20 @@ static void write_and_free(const struct way *way, size_t size, enum last last) {
     free(block);
 }
 
+/* All that comes, for who has nobody to read from it is ended by another signal. */
+static size_t read_all(int end, char *text, size_t capacity) {
+    char rest[600];
+    size_t length = 0;
+    ssize_t part;
+    while ((part = read(end, rest, sizeof rest)) > 0) {
+        size_t kept = (size_t)part < capacity - length ? (size_t)part : capacity - length;
+        memcpy(text + length, rest, kept);
+        length += kept;
+    }
+    CHECK(part == 0);
+    return length;
+}
+
 /* Whether a child that does so ends with a report. */
 static bool is_reported(const struct way *way, size_t size, enum last last) {
     int ends[2];
@@ -66,7 +80,7 @@ static bool is_reported(const struct way *way, size_t size, enum last last) {
     }
     close(ends[1]);
     char text[600];
-    ssize_t length = read(ends[0], text, sizeof text - 1);
+    size_t length = read_all(ends[0], text, sizeof text - 1);
     close(ends[0]);
     int status;
     CHECK(waitpid(child, &status, 0) == child);

@@ -22,12 +22,14 @@ static void begin(uint64_t rate, uint64_t slots) {
     guard_begin(thread);
 }
 
-static void *take(size_t size) {
-    void *block = guard_take(thread, size, size);
+static void *take_aligned(size_t size, size_t alignment) {
+    void *block = guard_take(thread, size, alignment, size);
     assert_non_null(block);
     assert_int_equal(entry_bin(window_entry(block)), BIN_GUARD);
     return block;
 }
+
+static void *take(size_t size) { return take_aligned(size, 1); }
 
 /* --- which ------------------------------------------------------------------------- */
 
@@ -109,6 +111,33 @@ static void test_sizes_and_alignments(void **state) {
     }
 }
 
+static void test_aligned_blocks_are_of_the_size_asked_for(void **state) {
+    (void)state;
+    begin(1, 64);
+    static const size_t sizes[] = {0, 1, 100, 4096, 5000, 65536, 66000};
+    for (size_t alignment = 1; alignment <= SLAB_BYTES; alignment *= 4) {
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            for (int round = 0; round < 8; round++) { /* left and right */
+                char *block = take_aligned(sizes[i], alignment);
+                assert_true(is_aligned((uintptr_t)block, alignment));
+                assert_int_equal(guard_usable_bytes(block, "test"), sizes[i]);
+                memset(block, 1, sizes[i]);
+                guard_give(block, SIZE_MAX, 1);
+            }
+        }
+    }
+}
+
+/* What nallocx says of such a block is a truth, too. */
+static void test_aligned_blocks_may_be_told_of_as_their_class(void **state) {
+    (void)state;
+    begin(1, 64);
+    guard_give(take_aligned(100, 64), 100, 64);
+    guard_give(take_aligned(100, 64), 128, 64);
+    guard_give(take_aligned(5000, 4096), 8192, 4096);
+    guard_give(take_aligned(CLASS_SIZE_MAX - 1, SLAB_BYTES), CLASS_SIZE_MAX, SLAB_BYTES);
+}
+
 /* A freed block keeps its place from others for as long as there are free slots. */
 static void test_freed_blocks_wait_their_turn(void **state) {
     (void)state;
@@ -117,7 +146,7 @@ static void test_freed_blocks_wait_their_turn(void **state) {
     char *blocks[SLOTS];
     for (size_t i = 0; i < SLOTS; i++)
         blocks[i] = take(100);
-    assert_null(guard_take(thread, 100, 100));
+    assert_null(guard_take(thread, 100, 1, 100));
     assert_int_equal(guard_stats().live, SLOTS);
     for (size_t i = 0; i < SLOTS; i++)
         guard_give(blocks[i], SIZE_MAX, 1);
@@ -155,7 +184,7 @@ static void test_without_guard_pages_no_guarded_block(void **state) {
     begin(1, 1);
     for (unsigned granted = 0; granted < 2; granted++) {
         refuse_after(OS_CALL_GUARD, granted);
-        assert_null(guard_take(thread, 100, 100));
+        assert_null(guard_take(thread, 100, 1, 100));
         allow_all();
         assert_int_equal(guard_stats().live, 0);
         guard_give(take(100), SIZE_MAX, 1);
@@ -163,7 +192,7 @@ static void test_without_guard_pages_no_guarded_block(void **state) {
     guard_release();
     refuse_kind(OS_CALL_KINDS);
     size_t taken = 0;
-    for (; guard_take(thread, 1 << 20, 1 << 20) != NULL; taken++) {
+    for (; guard_take(thread, 1 << 20, 1, 1 << 20) != NULL; taken++) {
     }
     allow_all();
     assert_int_equal(guard_stats().live, taken);
@@ -175,6 +204,7 @@ struct bug {
     const char *kind;
     const char *text;
     size_t size;
+    size_t alignment;
     void (*make)(char *block, size_t size);
 };
 
@@ -186,6 +216,10 @@ static void read_after_free(char *block, size_t size) {
 }
 static void write_behind(char *block, size_t size) {
     touch(block + size);
+    guard_give(block, SIZE_MAX, 1);
+}
+static void write_last_of_class(char *block, size_t size) {
+    touch(block + align_up(size, 64) - 1);
     guard_give(block, SIZE_MAX, 1);
 }
 static void write_before(char *block, size_t size) {
@@ -226,28 +260,32 @@ static void tell_wrong_alignment(char *block, size_t size) {
 static void make(void *context) {
     const struct bug *bug = context;
     os_fault_watch(guarded_look); /* the test framework has taken its place */
-    bug->make(take(bug->size), bug->size);
+    bug->make(take_aligned(bug->size, bug->alignment), bug->size);
 }
 
 static void test_each_bug_is_reported(void **state) {
     (void)state;
     begin(1, 64);
     static struct bug bugs[] = {
-        {"hakmem: use after free: ", "50 bytes into block 0x", 100, read_after_free},
-        {"hakmem: use after free: ", "bytes into block 0x", 100000, read_after_free},
-        {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 100, write_behind},
-        {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 4096, write_behind},
-        {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 1, write_behind},
-        {"hakmem: heap overflow: ", " 1 bytes before block 0x", 100, write_before},
-        {"hakmem: heap overflow: ", " 1 bytes before block 0x", 4096, write_before},
-        {"hakmem: heap overflow: ", "behind block 0x", 100, write_far_behind},
-        {"hakmem: double free: free(0x", "is free already", 100, give_twice},
-        {"hakmem: invalid pointer: free(0x", "inside block 0x", 100, give_inside},
-        {"hakmem: misaligned pointer: free(0x", "inside block 0x", 100, give_odd},
-        {"hakmem: double free: realloc(0x", "is free already", 100, ask_after_free},
-        {"hakmem: size mismatch: free(0x", "is given back as one of 99", 100, tell_too_little},
-        {"hakmem: size mismatch: free(0x", "is given back as one of 4196", 100, tell_too_much},
-        {"hakmem: misaligned pointer: free(0x", "a multiple of ", 4096, tell_wrong_alignment},
+        {"hakmem: use after free: ", "50 bytes into block 0x", 100, 1, read_after_free},
+        {"hakmem: use after free: ", "bytes into block 0x", 100000, 1, read_after_free},
+        {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 100, 1, write_behind},
+        {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 4096, 1, write_behind},
+        {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 1, 1, write_behind},
+        {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 100, 64, write_behind},
+        {"hakmem: heap overflow: ", " 27 bytes behind block 0x", 100, 64, write_last_of_class},
+        {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 5000, 4096, write_behind},
+        {"hakmem: heap overflow: ", " 1 bytes before block 0x", 100, 4096, write_before},
+        {"hakmem: heap overflow: ", " 1 bytes before block 0x", 100, 1, write_before},
+        {"hakmem: heap overflow: ", " 1 bytes before block 0x", 4096, 1, write_before},
+        {"hakmem: heap overflow: ", "behind block 0x", 100, 1, write_far_behind},
+        {"hakmem: double free: free(0x", "is free already", 100, 1, give_twice},
+        {"hakmem: invalid pointer: free(0x", "inside block 0x", 100, 1, give_inside},
+        {"hakmem: misaligned pointer: free(0x", "inside block 0x", 100, 1, give_odd},
+        {"hakmem: double free: realloc(0x", "is free already", 100, 1, ask_after_free},
+        {"hakmem: size mismatch: free(0x", "is given back as one of 99", 100, 1, tell_too_little},
+        {"hakmem: size mismatch: free(0x", "is given back as one of 4196", 100, 1, tell_too_much},
+        {"hakmem: misaligned pointer: free(0x", "a multiple of ", 4096, 1, tell_wrong_alignment},
     };
     for (size_t i = 0; i < sizeof bugs / sizeof bugs[0]; i++) {
         for (int round = 0; round < 6; round++) { /* left and right */
@@ -267,6 +305,8 @@ int main(void) {
         cmocka_unit_test(test_one_in_rate_of_calls),
         cmocka_unit_test(test_no_rate_no_guards),
         cmocka_unit_test(test_sizes_and_alignments),
+        cmocka_unit_test(test_aligned_blocks_are_of_the_size_asked_for),
+        cmocka_unit_test(test_aligned_blocks_may_be_told_of_as_their_class),
         cmocka_unit_test(test_freed_blocks_wait_their_turn),
         cmocka_unit_test(test_no_limit_where_every_block_is_guarded),
         cmocka_unit_test(test_each_bug_is_reported),
