@@ -81,7 +81,9 @@ size_t abi_whole_pages(size_t size) {
 
 void *abi_pvalloc(size_t size) { return abi_valloc(abi_whole_pages(size)); }
 
-size_t abi_usable_size(void *block) { return block == NULL ? 0 : front_usable_bytes(block); }
+size_t abi_usable_size(void *block) {
+    return block == NULL ? 0 : front_usable_bytes(block, "malloc_usable_size");
+}
 
 size_t abi_nallocx(size_t size, int flags) {
     return front_good_size(size, abi_flags_alignment(flags));

@@ -62,14 +62,14 @@ void *front_aligned(size_t alignment, size_t size) {
     return aligned_slow(alignment, size);
 }
 
-size_t front_usable_bytes(const void *block) {
+size_t front_usable_bytes(const void *block, const char *operation) {
     size_t room;
     unsigned class = class_of_block(block);
     if (hak_unlikely(is_guarded(block)))
-        return guard_usable_bytes(block, "malloc_usable_size");
+        return guard_usable_bytes(block, operation);
     if (hardened_is_on())
-        return hardened_size(block, "malloc_usable_size", &room);
-    return class != 0 ? class_size(class) : large_usable_bytes(block);
+        return hardened_size(block, operation, &room);
+    return class != 0 ? class_size(class) : large_usable_bytes(block, operation);
 }
 
 bool front_is_sparse(const void *block) {
@@ -99,6 +99,9 @@ size_t front_good_size(size_t size, size_t alignment) {
     return align_up(hak_max(size, (size_t)1), unit);
 }
 
+/* How reports name every call that ends here: reallocarray is made of realloc (abi/by_name.c). */
+static const char resizing[] = "realloc";
+
 /* Whether a block of usable bytes may stay where it is for size: it fits, and no
  * more than half of it lies idle. */
 static bool may_stay(size_t usable, size_t size) { return size <= usable && size >= usable / 2; }
@@ -108,8 +111,8 @@ static bool may_stay(size_t usable, size_t size) { return size <= usable && size
  * begin anywhere on a page. */
 static bool own_their_pages(size_t bytes, size_t usable, const void *block, const void *other) {
     size_t whole = align_up(bytes, os_page_size());
-    return bytes >= MOVE_MIN_BYTES && whole <= usable && whole <= front_usable_bytes(other) &&
-           !is_guarded(block) && !is_guarded(other);
+    return bytes >= MOVE_MIN_BYTES && whole <= usable &&
+           whole <= front_usable_bytes(other, resizing) && !is_guarded(block) && !is_guarded(other);
 }
 
 /* The contents of a block go to a new one, large ones by their pages where that
@@ -140,7 +143,7 @@ static void *resize_large(void *block, size_t size) {
 /* In place as elsewhere, the seal counted in. */
 static void *resize_hardened(void *block, size_t size) {
     size_t room;
-    size_t old_size = hardened_size(block, "realloc", &room);
+    size_t old_size = hardened_size(block, resizing, &room);
     size_t bytes = size + hardened_more_bytes();
     bool has_class = class_of_block(block) != 0 || bytes <= CLASS_SIZE_MAX;
     if (has_class && may_stay(room, bytes)) {
@@ -164,8 +167,7 @@ void *front_resize(void *block, size_t size) {
     if (hardened_is_on() && !is_guarded(block))
         return resize_hardened(block, size);
     unsigned class = class_of_block(block);
-    size_t usable =
-        is_guarded(block) ? guard_usable_bytes(block, "realloc") : front_usable_bytes(block);
+    size_t usable = front_usable_bytes(block, resizing);
     if (class != 0 || size <= CLASS_SIZE_MAX || is_guarded(block)) {
         if (may_stay(usable, size) && !is_guarded(block))
             return block;

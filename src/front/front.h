@@ -59,7 +59,8 @@ void *front_aligned(size_t alignment, size_t size);
  * it was. */
 void *front_resize(void *block, size_t size);
 
-size_t front_usable_bytes(const void *block);
+/* operation: what the program called, for reports. */
+size_t front_usable_bytes(const void *block, const char *operation);
 
 /* Whether the caller had better move a block elsewhere: see cache_is_sparse. */
 bool front_is_sparse(const void *block);

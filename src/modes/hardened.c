@@ -61,8 +61,8 @@ static uint32_t next_random(struct hardened_thread *state) {
 
 /* --- taking --------------------------------------------------------------------- */
 
-static size_t room_of(const void *block, unsigned bin) {
-    return hak_likely(bin < CLASS_COUNT) ? class_size(bin) : large_usable_bytes(block);
+static size_t room_of(const void *block, unsigned bin, const char *operation) {
+    return hak_likely(bin < CLASS_COUNT) ? class_size(bin) : large_usable_bytes(block, operation);
 }
 
 static void give_home(struct thread *thread, void *block) {
@@ -89,7 +89,7 @@ static void check_fill(const void *block, size_t room) {
 
 /* Takes a block out of reach of checks on free memory, and puts its own behind it. */
 static void seal(void *block, unsigned bin, size_t size, bool is_zero) {
-    size_t room = room_of(block, bin);
+    size_t room = room_of(block, bin, "malloc");
     if (watches_freed() && window_contains(block)) {
         if (!is_zero)
             check_fill(block, room);
@@ -136,9 +136,9 @@ void *hardened_take_cached(struct thread *thread, unsigned class, size_t size) {
 /* --- checking ------------------------------------------------------------------- */
 
 /* Of a live block whose start this is, of a map entry. */
-static size_t live_room(const void *block, uint16_t entry) {
+static size_t live_room(const void *block, uint16_t entry, const char *operation) {
     unsigned bin = entry_bin(entry);
-    return room_of(block, bin == BIN_NONE ? (unsigned)BIN_LARGE : bin);
+    return room_of(block, bin == BIN_NONE ? (unsigned)BIN_LARGE : bin, operation);
 }
 
 _Noreturn static hak_cold void report_overflow(const void *block, const char *operation,
@@ -166,7 +166,7 @@ size_t hardened_size(const void *block, const char *operation, size_t *room) {
     bool is_live = window_contains(block) ? marks_has(block) : huge_usable_bytes(block) != 0;
     if (!is_live)
         fault_report_no_block(block, operation);
-    *room = live_room(block, window_entry(block));
+    *room = live_room(block, window_entry(block), operation);
     return checked_size(block, *room, operation);
 }
 
@@ -177,7 +177,7 @@ void hardened_shrink(void *block, size_t room, size_t bytes) {
 }
 
 void hardened_reseal(void *block, size_t size) {
-    size_t room = live_room(block, window_entry(block));
+    size_t room = live_room(block, window_entry(block), "realloc");
     if (watches_freed() && room > CLASS_SIZE_MAX && window_contains(block))
         marks_note_cut(block, room, BIN_LARGE); /* it may have grown over others' slabs */
     seal_guard(block, room, size);
@@ -227,7 +227,7 @@ bool hardened_give(struct thread *thread, uint16_t entry, void *block, size_t to
     bool was_live = is_huge ? huge_usable_bytes(block) != 0 : marks_clear(block);
     if (hak_unlikely(!was_live))
         fault_report_no_block(block, "free");
-    size_t room = live_room(block, entry);
+    size_t room = live_room(block, entry, "free");
     size_t size = checked_size(block, room, "free");
     if (hak_unlikely((told_size != SIZE_MAX && told_size != size) ||
                      !is_aligned((uintptr_t)block, told_alignment)))

@@ -67,11 +67,11 @@ static struct span *span_of_block(const void *pointer) {
     return is_block ? span : NULL;
 }
 
-size_t large_usable_bytes(const void *pointer) {
+size_t large_usable_bytes(const void *pointer, const char *operation) {
     struct span *span = span_of_block(pointer);
     size_t bytes = span != NULL ? span_bytes(span) : huge_usable_bytes(pointer);
     if (bytes == 0)
-        report_bad_pointer(pointer, "malloc_usable_size");
+        report_bad_pointer(pointer, operation);
     return bytes;
 }
 

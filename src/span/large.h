@@ -19,8 +19,9 @@ bool large_lacks_room(size_t bytes);
 /* Frees a block of large_take; panics if pointer is none. */
 void large_give(void *pointer);
 
-/* Usable bytes; panics if pointer is no live block of large_take. */
-size_t large_usable_bytes(const void *pointer);
+/* Usable bytes; panics if pointer is no live block of large_take. operation: what the program
+ * called, for people. */
+size_t large_usable_bytes(const void *pointer, const char *operation);
 
 /* Makes a block larger or smaller without copying. Returns where it is now, or
  * NULL when only a copy will do; the block is then as it was. */

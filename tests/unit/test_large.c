@@ -147,7 +147,7 @@ static void *take_large(size_t bytes, size_t alignment) {
     void *block = large_take(0, bytes, alignment, 0, &is_zero);
     assert_non_null(block);
     assert_int_equal((uintptr_t)block % alignment, 0);
-    assert_true(large_usable_bytes(block) >= bytes);
+    assert_true(large_usable_bytes(block, "test") >= bytes);
     return block;
 }
 
@@ -157,7 +157,7 @@ static void test_large_in_window(void **state) {
         char *block = take_large(bytes, 1);
         assert_true(window_contains(block));
         assert_int_equal(entry_bin(window_entry(block)), BIN_LARGE);
-        assert_int_equal(large_usable_bytes(block), align_up(bytes, SLAB_BYTES));
+        assert_int_equal(large_usable_bytes(block, "test"), align_up(bytes, SLAB_BYTES));
         for (size_t at = SLAB_BYTES; at < bytes; at += SLAB_BYTES)
             assert_int_equal(window_entry(block + at), 0);
         large_give(block);
@@ -193,16 +193,16 @@ static void test_large_resize(void **state) {
     char *block = take_large(4 * MIB, 1);
     assert_ptr_equal(large_resize(block, 4 * MIB - 1), block);
     assert_ptr_equal(large_resize(block, MIB), block);
-    assert_int_equal(large_usable_bytes(block), MIB);
+    assert_int_equal(large_usable_bytes(block, "test"), MIB);
     assert_ptr_equal(large_resize(block, 2 * MIB), block);
     assert_int_equal(window_entry(block + MIB), 0);
     assert_null(large_resize(block, GIB));
-    assert_int_equal(large_usable_bytes(block), 2 * MIB);
+    assert_int_equal(large_usable_bytes(block, "test"), 2 * MIB);
     large_give(block);
 }
 
 static void give(void *block) { large_give(block); }
-static void ask(void *block) { large_usable_bytes(block); }
+static void ask(void *block) { large_usable_bytes(block, "test"); }
 
 static void test_large_deaths(void **state) {
     (void)state;
@@ -210,7 +210,7 @@ static void test_large_deaths(void **state) {
     assert_dies(give, block + 16, "hakmem: invalid pointer: ", "inside block", "large", NULL);
     assert_dies(give, block + 2 * MIB, "hakmem: invalid pointer: ", "inside block", NULL);
     assert_dies(give, block + 8, "hakmem: misaligned pointer: ", NULL);
-    assert_dies(ask, block + 64, "hakmem: invalid pointer: ", "malloc_usable_size", NULL);
+    assert_dies(ask, block + 64, "hakmem: invalid pointer: test(0x", NULL);
     large_give(block);
     assert_dies(give, block, "hakmem: double free: ", "free already", NULL);
     char *huge = take_large(GIB, 1);
