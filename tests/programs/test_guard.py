@@ -61,10 +61,16 @@ select count(*), sum(length(upper(note)))
 """
 
 
-# Half of the guarded blocks have their inaccessible page behind them, the others before.
+# Half of the guarded blocks have their inaccessible page behind them, the others before. Between it
+# and a block of 100 bytes lie 12 more, for blocks begin at multiples of 16.
 @pytest.mark.parametrize(
     ("bug", "kind", "visible"),
-    [("after-free", "use after free", 1.0), ("behind", "heap overflow", 0.5)],
+    [
+        ("after-free", "use after free", 1.0),
+        ("behind", "heap overflow", 0.5),
+        ("behind-odd", "heap overflow", 0.0),
+        ("behind-slack", "heap overflow", 0.5),
+    ],
 )
 def test_planted_bug_is_found_as_often_as_predicted(
     sides: Sides, bug: str, kind: str, visible: float
@@ -89,4 +95,4 @@ def test_planted_bug_is_found_as_often_as_predicted(
     print(
         f"{bug}: found in {found} of {RUNS} runs, predicted {RUNS * chance:.1f} +- {deviation:.1f}"
     )
-    assert abs(found - RUNS * chance) < 4 * deviation
+    assert abs(found - RUNS * chance) <= 4 * deviation

@@ -128,6 +128,23 @@ static void test_aligned_blocks_are_of_the_size_asked_for(void **state) {
     }
 }
 
+/* Of a size that is no multiple of 16 the inaccessible page is not quite behind the last byte. */
+static void test_where_the_inaccessible_page_begins(void **state) {
+    (void)state;
+    begin(1, 64);
+    size_t at_the_right = 0;
+    for (int round = 0; round < 64; round++) {
+        volatile char *block = take(100);
+        for (size_t at = 100; at < 112; at++)
+            (void)block[at];
+        bool is_at_the_right = is_aligned((uintptr_t)block + 112, os_page_size());
+        at_the_right += is_at_the_right;
+        assert_true(is_at_the_right || is_aligned((uintptr_t)block, os_page_size()));
+        guard_give((void *)block, SIZE_MAX, 1);
+    }
+    assert_in_range(at_the_right, 1, 63);
+}
+
 /* What nallocx says of such a block is a truth, too. */
 static void test_aligned_blocks_may_be_told_of_as_their_class(void **state) {
     (void)state;
@@ -218,6 +235,10 @@ static void write_behind(char *block, size_t size) {
     touch(block + size);
     guard_give(block, SIZE_MAX, 1);
 }
+static void write_last_of_slack(char *block, size_t size) {
+    touch(block + align_up(size, 16) - 1);
+    guard_give(block, SIZE_MAX, 1);
+}
 static void write_last_of_class(char *block, size_t size) {
     touch(block + align_up(size, 64) - 1);
     guard_give(block, SIZE_MAX, 1);
@@ -272,6 +293,7 @@ static void test_each_bug_is_reported(void **state) {
         {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 100, 1, write_behind},
         {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 4096, 1, write_behind},
         {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 1, 1, write_behind},
+        {"hakmem: heap overflow: ", " 11 bytes behind block 0x", 100, 1, write_last_of_slack},
         {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 100, 64, write_behind},
         {"hakmem: heap overflow: ", " 27 bytes behind block 0x", 100, 64, write_last_of_class},
         {"hakmem: heap overflow: ", " 0 bytes behind block 0x", 5000, 4096, write_behind},
@@ -306,6 +328,7 @@ int main(void) {
         cmocka_unit_test(test_no_rate_no_guards),
         cmocka_unit_test(test_sizes_and_alignments),
         cmocka_unit_test(test_aligned_blocks_are_of_the_size_asked_for),
+        cmocka_unit_test(test_where_the_inaccessible_page_begins),
         cmocka_unit_test(test_aligned_blocks_may_be_told_of_as_their_class),
         cmocka_unit_test(test_freed_blocks_wait_their_turn),
         cmocka_unit_test(test_no_limit_where_every_block_is_guarded),
