@@ -97,9 +97,10 @@ void fault_report(enum hak_report_kind kind, const char *operation, const void *
 
 void fault_report_no_block(const void *pointer, const char *operation) {
     struct fault_block block;
-    if (!is_aligned((uintptr_t)pointer, CLASS_STEP) || !fault_find(pointer, &block))
+    if (!fault_find(pointer, &block))
         report_bad_pointer(pointer, operation);
     if (pointer != block.start)
-        fault_report(HAK_INVALID_POINTER, operation, pointer, &block, ", not its start");
+        fault_report(report_kind_inside(pointer), operation, pointer, &block, ", %s",
+                     report_why_inside(pointer));
     fault_report(HAK_DOUBLE_FREE, operation, pointer, &block, " is free already");
 }

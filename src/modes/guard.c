@@ -189,6 +189,11 @@ struct guarded *guarded_of(const void *pointer) {
     return span != NULL && span->state == SPAN_GUARDED ? span->guarded : NULL;
 }
 
+size_t guarded_class_bytes(const struct guarded *record) {
+    size_t aligned = class_aligned_size(record->size, record->alignment);
+    return aligned > CLASS_SIZE_MAX ? align_up(aligned, SLAB_BYTES) : class_size(class_of(aligned));
+}
+
 /* --- taking ------------------------------------------------------------------------ */
 
 /* As a block of its size class would have it (slab/classes.h), or what was asked for if more. */
@@ -324,10 +329,8 @@ static void check_slack(const struct guarded *record) {
 
 /* sdallocx may be told any size up to what nallocx says of the one that was asked for. */
 static bool is_true_of(const struct guarded *record, size_t told_size, size_t told_alignment) {
-    size_t aligned = class_aligned_size(record->size, record->alignment);
-    size_t most =
-        aligned > CLASS_SIZE_MAX ? align_up(aligned, SLAB_BYTES) : class_size(class_of(aligned));
-    bool is_sized = told_size == SIZE_MAX || (told_size >= record->asked && told_size <= most);
+    bool is_sized = told_size == SIZE_MAX ||
+                    (told_size >= record->asked && told_size <= guarded_class_bytes(record));
     return is_sized && is_aligned((uintptr_t)record->block, told_alignment);
 }
 

@@ -1,11 +1,13 @@
 /* What guard sampling has found, for people:
  *
- *   hakmem: use after free: read at 0x.., 16 bytes into block 0x.. of 100 bytes (guarded, slab
- * 0x..) hakmem:   accessed by thread 71: hakmem:     #0 0x... lookup+0x1f (/usr/bin/server+0x411f)
+ *   hakmem: use after free: read at 0x.., 16 bytes into block 0x.. of 100 bytes (...), freed
+ *   hakmem:   accessed by thread 71:
+ *   hakmem:     #0 0x... lookup+0x1f (/usr/bin/server+0x411f)
  *   hakmem:   freed by thread 70:
  *   hakmem:     ...
  *   hakmem:   allocated by thread 70:
  *   hakmem:     ... */
+#include "base/format.h"
 #include "modes/guard.h"
 #include "modes/guarded.h"
 #include "span/report.h"
@@ -29,13 +31,33 @@ static const char *where(const struct guarded *record, const char *place, size_t
     return is_behind ? "behind" : "into";
 }
 
+/* "block 0x.. of 100 bytes (guarded, size class 112, slab 0x..)": the class is that of blocks of
+ * its size, which tells those who look for it in statistics. */
+struct description {
+    char text[160];
+};
+
+static struct description describe(const struct guarded *record, size_t size) {
+    struct description description;
+    struct format_buffer out = format_begin(description.text, sizeof description.text - 1);
+    format_add(&out, "block %p of %zu bytes (guarded, ", (void *)record->block, size);
+    size_t bytes = guarded_class_bytes(record);
+    if (bytes <= CLASS_SIZE_MAX)
+        format_add(&out, "size class %zu", bytes);
+    else
+        format_text(&out, "large");
+    format_add(&out, ", slab %p)", (void *)record->span->start);
+    description.text[out.length] = '\0';
+    return description;
+}
+
 static void report_place(enum hak_report_kind kind, const struct guarded *record, const char *what,
                          const char *place) {
     size_t distance;
     const char *side = where(record, place, &distance);
-    hak_report(kind, "%s at %p, %zu bytes %s block %p of %zu bytes (guarded, slab %p)%s", what,
-               (const void *)place, distance, side, (void *)record->block, record->size,
-               (void *)record->span->start, record->state == GUARDED_FREED ? ", freed" : "");
+    hak_report(kind, "%s at %p, %zu bytes %s %s%s", what, (const void *)place, distance, side,
+               describe(record, record->size).text,
+               record->state == GUARDED_FREED ? ", freed" : "");
 }
 
 void guarded_look(const struct os_fault *fault) {
@@ -68,17 +90,15 @@ void guarded_report_slack(const struct guarded *record, const char *place) {
 void guarded_report_told(const struct guarded *record, size_t told_size, size_t told_alignment) {
     bool is_aligned_as_told = is_aligned((uintptr_t)record->block, told_alignment);
     hak_report(is_aligned_as_told ? HAK_SIZE_MISMATCH : HAK_MISALIGNED_POINTER,
-               "free(%p): block %p of %zu bytes (guarded, slab %p) is given back as %s %zu",
-               (void *)record->block, (void *)record->block, record->asked,
-               (void *)record->span->start, is_aligned_as_told ? "one of" : "a multiple of",
+               "free(%p): %s is given back as %s %zu", (void *)record->block,
+               describe(record, record->asked).text,
+               is_aligned_as_told ? "one of" : "a multiple of",
                is_aligned_as_told ? told_size : told_alignment);
     end(record);
 }
 
 static enum hak_report_kind kind_of(const struct guarded *record, const void *pointer) {
-    if (!is_aligned((uintptr_t)pointer, CLASS_STEP))
-        return HAK_MISALIGNED_POINTER;
-    return record->block == pointer ? HAK_DOUBLE_FREE : HAK_INVALID_POINTER;
+    return record->block == pointer ? HAK_DOUBLE_FREE : report_kind_inside(pointer);
 }
 
 void guarded_report_pointer(const struct guarded *record, const void *pointer,
@@ -88,9 +108,8 @@ void guarded_report_pointer(const struct guarded *record, const void *pointer,
     bool is_start = record->block == pointer;
     const char *inside = is_start ? "" : "inside ";
     const char *freed = record->state == GUARDED_FREED ? ", freed" : "";
-    hak_report(kind_of(record, pointer), "%s(%p): %sblock %p of %zu bytes (guarded, slab %p)%s",
-               operation, pointer, inside, (void *)record->block, record->size,
-               (void *)record->span->start, is_start ? " is free already" : freed);
+    hak_report(kind_of(record, pointer), "%s(%p): %s%s%s", operation, pointer, inside,
+               describe(record, record->size).text, is_start ? " is free already" : freed);
     struct os_stack stack;
     os_stack_capture(&stack);
     os_stack_print("called", &stack);

@@ -28,6 +28,10 @@ struct guarded {
  * not to a guarded block in use. */
 struct guarded *guarded_of(const void *pointer);
 
+/* What a block of its size and alignment has where it is not guarded: that of its size class, or,
+ * over CLASS_SIZE_MAX, whole slabs. */
+size_t guarded_class_bytes(const struct guarded *record);
+
 /* --- guard_report.c ---------------------------------------------------------------- */
 
 /* Of an access that faulted; returns if no guarded block has to do with it. */

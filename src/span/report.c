@@ -1,6 +1,6 @@
 /* Sorting bad pointers into the kinds that reports know.
  *
- *   not 16-byte aligned                     misaligned pointer
+ *   not 16-byte aligned                     misaligned pointer, naming the block if there is one
  *   outside everything that is HAKMEM's     invalid pointer
  *   inside a block, not at its start        invalid pointer, naming the block
  *   a block that is free already            double free
@@ -13,10 +13,16 @@
 
 enum { BLOCK_ALIGNMENT = 16 };
 
-static void require_alignment(const void *pointer, const char *operation) {
-    if (!is_aligned((uintptr_t)pointer, BLOCK_ALIGNMENT))
-        hak_panic(HAK_MISALIGNED_POINTER, "%s(%p): not a multiple of %d, so no block", operation,
-                  pointer, BLOCK_ALIGNMENT);
+static bool may_be_block(const void *pointer) {
+    return is_aligned((uintptr_t)pointer, BLOCK_ALIGNMENT);
+}
+
+enum hak_report_kind report_kind_inside(const void *pointer) {
+    return may_be_block(pointer) ? HAK_INVALID_POINTER : HAK_MISALIGNED_POINTER;
+}
+
+const char *report_why_inside(const void *pointer) {
+    return may_be_block(pointer) ? "not its start" : "not a multiple of 16";
 }
 
 /* A freed large block keeps its map entry and its descriptor until its slabs
@@ -31,19 +37,21 @@ bool report_was_large(const void *pointer, size_t *bytes) {
 }
 
 void report_bad_pointer(const void *pointer, const char *operation) {
-    require_alignment(pointer, operation);
+    enum hak_report_kind kind = report_kind_inside(pointer);
+    const char *why = report_why_inside(pointer);
     size_t bytes = 0;
     void *start = huge_start_of(pointer, &bytes);
     if (start != NULL)
-        hak_panic(HAK_INVALID_POINTER, "%s(%p): inside block %p of %zu bytes (huge), not its start",
-                  operation, pointer, start, bytes);
+        hak_panic(kind, "%s(%p): inside block %p of %zu bytes (huge), %s", operation, pointer,
+                  start, bytes, why);
+    struct span *span = window_contains(pointer) ? span_of(pointer) : NULL;
+    if (span != NULL && span->state == SPAN_LARGE)
+        hak_panic(kind, "%s(%p): inside block %p of %zu bytes (large, slab %p), %s", operation,
+                  pointer, (void *)span->start, span_bytes(span), (void *)span->start, why);
+    if (!may_be_block(pointer))
+        hak_panic(kind, "%s(%p): %s, so no block", operation, pointer, why);
     if (!window_contains(pointer))
         hak_panic(HAK_INVALID_POINTER, "%s(%p): not a block of HAKMEM", operation, pointer);
-    struct span *span = span_of(pointer);
-    if (span != NULL && span->state == SPAN_LARGE)
-        hak_panic(HAK_INVALID_POINTER,
-                  "%s(%p): inside block %p of %zu bytes (large, slab %p), not its start", operation,
-                  pointer, (void *)span->start, span_bytes(span), (void *)span->start);
     if (span == NULL && report_was_large(pointer, &bytes))
         hak_panic(HAK_DOUBLE_FREE, "%s(%p): block %p of %zu bytes (large, slab %p) is free already",
                   operation, pointer, pointer, bytes, pointer);
@@ -53,17 +61,16 @@ void report_bad_pointer(const void *pointer, const char *operation) {
 
 void report_bad_block(const void *pointer, const char *operation, const char *span_start,
                       size_t block_bytes, size_t capacity, bool is_free) {
-    require_alignment(pointer, operation);
+    enum hak_report_kind kind = report_kind_inside(pointer);
     size_t index = (size_t)((const char *)pointer - span_start) / block_bytes;
     if (index >= capacity)
-        hak_panic(HAK_INVALID_POINTER, "%s(%p): behind the last block of slab %p (size class %zu)",
-                  operation, pointer, (const void *)span_start, block_bytes);
+        hak_panic(kind, "%s(%p): behind the last block of slab %p (size class %zu)", operation,
+                  pointer, (const void *)span_start, block_bytes);
     const char *block = span_start + index * block_bytes;
     if (block != pointer)
-        hak_panic(HAK_INVALID_POINTER,
-                  "%s(%p): inside block %p of %zu bytes (size class %zu, slab %p), not its start",
+        hak_panic(kind, "%s(%p): inside block %p of %zu bytes (size class %zu, slab %p), %s",
                   operation, pointer, (const void *)block, block_bytes, block_bytes,
-                  (const void *)span_start);
+                  (const void *)span_start, report_why_inside(pointer));
     if (is_free)
         hak_panic(HAK_DOUBLE_FREE,
                   "%s(%p): block %p of %zu bytes (size class %zu, slab %p) is free already",

@@ -105,6 +105,7 @@ static void realloc_inside(void) {
 static void free_misaligned_at_once(void) {
     char *block = take(100);
     announce(block + 4);
+    announce_block(block, 100);
     free(hidden(block + 4));
 }
 

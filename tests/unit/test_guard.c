@@ -311,8 +311,10 @@ static void test_each_bug_is_reported(void **state) {
     };
     for (size_t i = 0; i < sizeof bugs / sizeof bugs[0]; i++) {
         for (int round = 0; round < 6; round++) { /* left and right */
-            char size[32];
-            snprintf(size, sizeof size, "of %zu bytes (guarded", bugs[i].size);
+            char size[64];
+            snprintf(size, sizeof size, "of %zu bytes (guarded, size class %zu, slab 0x",
+                     bugs[i].size,
+                     class_size(class_of(class_aligned_size(bugs[i].size, bugs[i].alignment))));
             assert_dies(make, &bugs[i], bugs[i].kind, bugs[i].text, size, "allocated by thread",
                         NULL);
         }
