@@ -1,10 +1,10 @@
 /* A bump allocator over chunks of pages.
  *
- *   chunk: | taken ......... | next ->        left | no access |
+ *   chunk: | no access | taken ......... | next ->        left | no access |
  *
- * Law 4: metadata never lies in user memory. Chunks are mapped by themselves,
- * with a page without access behind each, so that a run-away write of the
- * program faults before it reaches a descriptor. */
+ * Law 4: metadata never lies in user memory. Chunks are mapped by themselves, between
+ * pages without access: the kernel puts one mapping beside another, and a run-away write of the
+ * program, upwards or downwards, faults before it reaches a descriptor. */
 #include "os/metadata.h"
 
 #include "os/memory.h"
@@ -58,7 +58,8 @@ bool os_metadata_contains(uintptr_t address) {
 
 /* Room for bytes at next, from a new chunk: of the usual size, or just enough
  * where address space is short. What the old chunk had left is forgotten. Each chunk
- * is two mappings, of which a process may have 65,530: so chunks grow with what there
+ * is two mappings, for its page of no access is one with the next chunk's where they lie side by
+ * side, and a process may have 65,530: so chunks grow with what there
  * is already, and a heap of 1 TiB has under a hundred. Its two calls into the kernel are
  * made under the lock, for whoever else waits here needs the same chunk. */
 static bool new_chunk(size_t bytes) {
@@ -67,11 +68,12 @@ static bool new_chunk(size_t bytes) {
     size_t usual = align_up(hak_max(bytes, hak_max(grown, (size_t)CHUNK_BYTES)), page);
     size_t sizes[] = {usual, align_up(bytes, page)};
     for (size_t i = 0; i < 2; i++) {
-        char *chunk = os_reserve(sizes[i] + page);
-        if (chunk == NULL)
+        char *reserved = os_reserve(page + sizes[i] + page);
+        if (reserved == NULL)
             continue;
+        char *chunk = reserved + page;
         if (!os_commit(chunk, sizes[i])) {
-            os_unmap(chunk, sizes[i] + page);
+            os_unmap(reserved, page + sizes[i] + page);
             continue;
         }
         remember(chunk, sizes[i]);
