@@ -47,6 +47,13 @@ NAMED void drop_again(void *block) {
     calls++;
 }
 
+NAMED char use(const volatile char *block);
+NAMED char use(const volatile char *block) {
+    char byte = block[7];
+    calls++;
+    return byte;
+}
+
 static void *drop_in_thread(void *block) {
     drop(block);
     return NULL;
@@ -98,6 +105,12 @@ static void write_after_free(void) {
     block[7] = 1;
     for (int i = 0; i < 50000; i++)
         drop(take(100));
+}
+
+static void read_after_free(void) {
+    char *volatile block = take(100);
+    drop(block);
+    use(block);
 }
 
 static void behind_the_end(void) {
@@ -244,6 +257,7 @@ static const struct {
     {"inside", inside},
     {"nowhere", nowhere},
     {"write-after-free", write_after_free},
+    {"read-after-free", read_after_free},
     {"behind-the-end", behind_the_end},
     {"leaks", leaks},
     {"keep", keep},

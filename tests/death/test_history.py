@@ -172,6 +172,17 @@ def test_guarded_blocks_are_gone_through(options: str) -> None:
     assert (outcome.status, outcome.text) == (0, "")
 
 
+def test_a_report_of_guard_sampling_names_all_who_had_the_block() -> None:
+    outcome = aborts("read-after-free", "guard_rate=1", "use after free")
+    assert titles(outcome) == [
+        "accessed by thread N:",
+        "freed by thread N:",
+        "allocated by thread N:",
+    ]
+    assert tops(outcome) == ["use", "drop", "take"]
+    assert all("main" in stack.functions for stack in outcome.stacks), outcome
+
+
 def test_is_told_when_standard_error_is_closed() -> None:
     assert "lose_small" in lost_in(run("leak-and-close", "hardened=1,leaks=1"))
 

@@ -51,6 +51,12 @@ def test_fork_while_threads_ask_for_guarded_blocks(run: Runner, kernel: str) -> 
     run("fork_guarded", kernel=kernel, options=EVERY_BLOCK)
 
 
+def test_no_handler_before_the_first_guarded_block(run: Runner) -> None:
+    run("fault_handler", "sampled", options="guard_rate=100000")
+    run("fault_handler", "never", options="guard_rate=0")
+    run("fault_handler", "never", options="hardened=1,guard_rate=0")
+
+
 @native
 def test_children_of_all_kinds(run: Runner) -> None:
     run("spawn", options=EVERY_BLOCK)

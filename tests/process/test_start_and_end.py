@@ -30,6 +30,12 @@ def test_audit_module_with_a_second_copy(run: Runner) -> None:
     run("first_call", environment={"LD_AUDIT": str(module)}, preload=True)
 
 
+@native
+def test_the_heap_is_somewhere_else_in_each_run(run: Runner) -> None:
+    places = {run("place").stdout.split()[0] for _ in range(8)}
+    assert len(places) == 8, places
+
+
 def test_destructors_of_thread_specific_data(run: Runner) -> None:
     assert run("thread_end").stderr == ""
 
