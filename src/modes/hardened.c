@@ -10,6 +10,10 @@
  * tells what was asked for, and that nothing has written beyond it. Huge blocks have no mark:
  * their table (span/huge.c) is asked under its lock.
  *
+ * What is written before a block breaks the seal of the one before it. Where none is, at the start
+ * of a slab, a block is kept from all (slab_keeps_first), and belongs to its neighbour: sealed
+ * when that is taken, and looked at with it.
+ *
  * What no mark protects is the time between two frees of a huge block in two threads: the one
  * that comes second may find its memory unmapped. */
 #include "modes/hardened.h"
@@ -87,6 +91,24 @@ static void check_fill(const void *block, size_t room) {
                  " was written to at byte %zu after it was freed", damage);
 }
 
+/* Whether the slab may keep a block before this one, which it does before the first that it hands
+ * out. */
+hak_inline bool may_follow_kept(const void *block, size_t room) {
+    return hak_unlikely(is_aligned((uintptr_t)block - room, SLAB_BYTES));
+}
+
+/* That block; NULL: before this one lies somebody else's. */
+static void *kept_before(const void *block, size_t room) {
+    struct span *span = slab_keeps_first(room) ? span_of(block) : NULL;
+    return span != NULL && span->start + room == block ? span->start : NULL;
+}
+
+static hak_cold void seal_kept(const void *block, size_t room) {
+    void *kept = kept_before(block, room);
+    if (kept != NULL)
+        seal_close(kept, room, 0, SEAL_IN_USE);
+}
+
 /* Takes a block out of reach of checks on free memory, and puts its own behind it. */
 static void seal(void *block, unsigned bin, size_t size, bool is_zero) {
     size_t room = room_of(block, bin, "malloc");
@@ -96,6 +118,8 @@ static void seal(void *block, unsigned bin, size_t size, bool is_zero) {
         marks_note_cut(block, room, bin);
     }
     seal_guard(block, room, size);
+    if (may_follow_kept(block, room))
+        seal_kept(block, room);
 }
 
 bool hardened_take(struct thread *thread, unsigned bin, void **block, size_t size, bool is_zero) {
@@ -152,6 +176,16 @@ _Noreturn static hak_cold void report_overflow(const void *block, const char *op
                  " was written to behind its end, or before its successor: its seal is broken");
 }
 
+/* Has anybody written before the first block that a slab hands out? */
+static hak_cold void check_kept(const void *block, size_t room, const char *operation) {
+    const void *kept = kept_before(block, room);
+    if (kept == NULL || seal_size(kept, room, SEAL_IN_USE) == 0)
+        return;
+    struct fault_block found;
+    fault_find(block, &found);
+    fault_report(HAK_HEAP_OVERFLOW, operation, block, &found, " was written to before its start");
+}
+
 hak_inline size_t checked_size(const void *block, size_t room, const char *operation) {
     size_t size = seal_size(block, room, SEAL_IN_USE);
     if (hak_unlikely(size == SEAL_BROKEN))
@@ -159,6 +193,8 @@ hak_inline size_t checked_size(const void *block, size_t room, const char *opera
     size_t damage = seal_damage(block, room, size);
     if (hak_unlikely(damage != SEAL_INTACT))
         report_overflow(block, operation, damage);
+    if (may_follow_kept(block, room))
+        check_kept(block, room, operation);
     return size;
 }
 

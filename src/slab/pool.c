@@ -98,13 +98,15 @@ void pool_retire(struct pool *pool, struct span *span, struct list *retired) {
     pool_unlist(pool, span);
     populate_learn(pool, span);
     pool_count(&pool->slab_count, -span->slabs);
-    pool->free_blocks -= span->capacity;
+    pool->free_blocks -= span->free_count;
     span_set_home(span, 0);
     pool_write_entries(span, 0);
     list_push_back(retired, &span->link);
 }
 
 void pool_settle_empty(struct pool *pool, struct span *span, struct list *retired) {
+    if (!pool_is_empty(span))
+        return;
     bool is_last = atomic_load_explicit(&pool->partial_count, memory_order_relaxed) == 1;
     bool is_busy = pool->taken >= (uint64_t)span->capacity * BUSY_TURNS;
     if (!is_last || !is_busy || span->slabs > options_profile()->warm_slabs)

@@ -53,6 +53,12 @@ void pool_unlist(struct pool *pool, struct span *span);
 /* A slab with free blocks out of the fullest quarter that has one, or NULL. */
 struct span *pool_fullest(struct pool *pool);
 
+/* Whether all blocks that it hands out are free. */
+hak_inline bool pool_is_empty(const struct span *span) {
+    unsigned kept = slab_keeps_first(class_size(span_class(span)));
+    return span->free_count + kept == span->capacity;
+}
+
 /* A wholly free slab is retired, unless it is worth keeping. */
 void pool_settle_empty(struct pool *pool, struct span *span, struct list *retired);
 
@@ -62,7 +68,7 @@ hak_inline void pool_settle_given(struct pool *pool, struct span *span, struct l
     uint8_t ranks = (uint8_t)(span->fill_rank + 1); /* 0: unlisted */
     if (hak_unlikely(span->free_count * (unsigned)FILL_RANKS > ranks * (unsigned)span->capacity))
         pool_settle(pool, span);
-    if (hak_unlikely(span->free_count == span->capacity))
+    if (hak_unlikely(span->free_count + 1u >= span->capacity)) /* or all but one, which it keeps */
         pool_settle_empty(pool, span, retired);
 }
 

@@ -43,7 +43,7 @@ unsigned slab_shard_count(void) { return shard_count; }
 
 /* --- new slabs ------------------------------------------------------------- */
 
-static void mark_all_free(struct span *span) {
+static void mark_all_free(struct span *span, unsigned class) {
     unsigned words = span->capacity / WORD_BITS;
     for (unsigned w = 0; w < words; w++)
         span->free_bits[w] = UINT64_MAX;
@@ -51,6 +51,10 @@ static void mark_all_free(struct span *span) {
         span->free_bits[words] = bits_low(span->capacity % WORD_BITS);
     span->free_count = span->capacity;
     span->first_word = 0;
+    if (slab_keeps_first(size_classes[class].size)) {
+        bitmap_change(span->free_bits, 0, 1, false);
+        span->free_count--;
+    }
 }
 
 /* Why a class asks for a slab. */
@@ -93,17 +97,17 @@ static unsigned add_span(unsigned shard, unsigned class, struct need need, bool 
     unsigned slabs = span->slabs;
     span->capacity = (uint16_t)(span_bytes(span) / size_classes[class].size);
     span->free_bits = super_bitmap(window_super(window_super_index(span->start)), span);
-    span->touched = *is_zero ? 0 : span->capacity;
     span->fill_rank = FILL_UNLISTED;
     list_init(&span->link);
-    mark_all_free(span);
+    mark_all_free(span, class);
+    span->touched = (uint16_t)(*is_zero ? span->capacity - span->free_count : span->capacity);
     bool may_populate = *is_zero && need.is_growing;
     pages_begin(span, may_populate ? populate_fresh(&pools[shard][class], class, span) : 0);
     struct pool *pool = pool_lock(shard, class);
     span_set_home(span, home_make(shard, class));
     pool_write_entries(span, slab_entry(shard, class));
     pool_count(&pool->slab_count, span->slabs);
-    pool->free_blocks += span->capacity;
+    pool->free_blocks += span->free_count;
     if (*is_zero)
         populate_note_growth(pool, class);
     pool_settle(pool, span);
@@ -292,7 +296,7 @@ static void trim_pool(unsigned shard, unsigned class) {
     for (struct list *link = emptiest->next, *next; link != emptiest; link = next) {
         next = link->next;
         struct span *span = container_of(link, struct span, link);
-        if (span->free_count == span->capacity)
+        if (pool_is_empty(span))
             pool_retire(pool, span, &retired);
     }
     os_lock_release(&pool->lock);

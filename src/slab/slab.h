@@ -39,6 +39,13 @@ hak_global struct pool (*pools)[CLASS_COUNT];
  * that are not open stay so. */
 hak_global struct os_lock pools_opening_lock;
 
+/* Hardened mode keeps the first block of a slab from all, for what is written before the first
+ * one in use (modes/hardened.c): of blocks of so many bytes, of which that is at most 1/16. */
+enum { SLAB_KEEPS_MAX = SLAB_BYTES / 16 };
+hak_inline bool slab_keeps_first(size_t block_bytes) {
+    return hak_unlikely(hak_options.hardened != 0) && block_bytes <= SLAB_KEEPS_MAX;
+}
+
 /* Before all else here; false when out of memory. May be tried again. */
 bool slab_init(unsigned shard_count);
 unsigned slab_shard_count(void);

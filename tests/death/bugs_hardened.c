@@ -131,6 +131,25 @@ static void underflow(void) {
     check_failed(__FILE__, __LINE__, "two of the blocks are neighbours");
 }
 
+/* The first block that a slab hands out, of a class whose slabs have no others before them. */
+static void underflow_of_first(size_t size) {
+    enum { COUNT = 2000, SLAB_BYTES = 64 * KIB };
+    char *first = NULL;
+    for (size_t i = 0; i < COUNT; i++) {
+        char *block = take(size);
+        if (first == NULL || (uintptr_t)block % SLAB_BYTES < (uintptr_t)first % SLAB_BYTES)
+            first = block;
+    }
+    announce(first);
+    announce_block(first, size);
+    first = hidden(first);
+    first[-1] ^= 1;
+    free(first);
+}
+static void underflow_of_first_tiny(void) { underflow_of_first(8); }
+static void underflow_of_first_small(void) { underflow_of_first(100); }
+static void underflow_of_first_page(void) { underflow_of_first(4000); }
+
 static void overflow_far(void) {
     char *block = take_announced(100);
     memset(hidden(block), 'x', 160);
@@ -273,6 +292,9 @@ const struct bug bugs_hardened[] = {
     {"realloc-inside", realloc_inside},
     {"free-misaligned-at-once", free_misaligned_at_once},
     {"underflow", underflow},
+    {"underflow-of-first-tiny", underflow_of_first_tiny},
+    {"underflow-of-first-small", underflow_of_first_small},
+    {"underflow-of-first-page", underflow_of_first_page},
     {"overflow-far", overflow_far},
     {"overflow-seen-by-realloc", overflow_seen_by_realloc},
     {"overflow-seen-in-another-thread", overflow_seen_in_another_thread},

@@ -96,6 +96,17 @@ static void overflow_by_one(void) { *(volatile char *)hidden(blocks[VICTIM] + SI
 
 static void underflow_by_one(void) { *(volatile char *)hidden(blocks[VICTIM] - 1) ^= 1; }
 
+/* Before it lies what another slab has; the last of them, for before the first may be nothing. */
+static void underflow_of_first(void) {
+    enum { SLAB_BYTES = 64 * KIB };
+    size_t first = 0;
+    for (size_t i = 1; i < COUNT; i++) {
+        if ((uintptr_t)blocks[i] % SLAB_BYTES <= (uintptr_t)blocks[first] % SLAB_BYTES)
+            first = i;
+    }
+    *(volatile char *)hidden(blocks[first] - 1) ^= 1;
+}
+
 static void use_after_free_write(void) {
     volatile char *block = hidden(blocks[VICTIM]);
     free_one(VICTIM);
@@ -153,6 +164,7 @@ static const struct bug errors[] = {
     {"free-no-block", free_no_block},
     {"overflow-by-one", overflow_by_one},
     {"underflow-by-one", underflow_by_one},
+    {"underflow-of-first", underflow_of_first},
     {"use-after-free-write", use_after_free_write},
     {"use-after-free-read", use_after_free_read},
     {"sized-free-mismatch", sized_free_mismatch},

@@ -53,6 +53,7 @@ ERRORS = (
     Error("free-no-block", "free of an address of the heap where no block is", INVALID),
     Error("overflow-by-one", "a byte written behind a block", OVERFLOW),
     Error("underflow-by-one", "a byte written before a block", OVERFLOW),
+    Error("underflow-of-first", "a byte written before the first block of a slab", OVERFLOW),
     Error("use-after-free-write", "a freed block written to", AFTER_FREE),
     Error("use-after-free-read", "a freed block read", AFTER_FREE),
     Error("sized-free-mismatch", "`free_sized` with another size", MISMATCH),

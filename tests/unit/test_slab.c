@@ -363,6 +363,38 @@ static void test_pages_of_slabs(void **state) {
     assert_int_equal(slab_stats(class).taken, slab_stats(class).given);
 }
 
+static void assert_keeps_first(unsigned class, bool keeps) {
+    enum { MOST = 2000 };
+    static void *blocks[MOST];
+    assert_int_equal(slab_stats(class).slab_bytes, 0);
+    unsigned count = 0;
+    do
+        blocks[count] = take(0, class);
+    while (span_of(blocks[count++]) == span_of(blocks[0]) && count < MOST);
+    struct span *span = span_of(blocks[0]);
+    assert_ptr_equal(blocks[0], span->start + (keeps ? class_size(class) : 0));
+    assert_int_equal(count - 1, span->capacity - keeps);
+    struct finding finding;
+    assert_true(slab_check(&finding, true));
+    while (count != 0)
+        give(class, blocks[--count]);
+    slab_trim();
+    assert_int_equal(slab_stats(class).slab_bytes, 0);
+}
+
+/* In hardened mode, for blocks of which a slab has many; and it goes home all the same. */
+static void test_first_blocks_that_are_kept(void **state) {
+    (void)state;
+    for (hak_options.hardened = 2; hak_options.hardened > 0; hak_options.hardened--) {
+        assert_keeps_first(class_of(112), true);
+        assert_keeps_first(class_of(1360), true);
+        assert_keeps_first(class_of(4096), true);
+        assert_keeps_first(class_of(4160), false);
+        assert_keeps_first(class_of(32768), false);
+    }
+    assert_keeps_first(class_of(112), false);
+}
+
 /* A slab given back leaves no entries behind. */
 static void test_retired_slab(void **state) {
     (void)state;
@@ -380,10 +412,15 @@ static void test_retired_slab(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ascending),      cmocka_unit_test(test_fullest_slab),
-        cmocka_unit_test(test_adopts_sparse),  cmocka_unit_test(test_adopts_again),
-        cmocka_unit_test(test_mixed_batch),    cmocka_unit_test(test_retired_slab),
-        cmocka_unit_test(test_pages_of_slabs), cmocka_unit_test(test_random_batches),
+        cmocka_unit_test(test_ascending),
+        cmocka_unit_test(test_fullest_slab),
+        cmocka_unit_test(test_adopts_sparse),
+        cmocka_unit_test(test_adopts_again),
+        cmocka_unit_test(test_mixed_batch),
+        cmocka_unit_test(test_retired_slab),
+        cmocka_unit_test(test_pages_of_slabs),
+        cmocka_unit_test(test_random_batches),
+        cmocka_unit_test(test_first_blocks_that_are_kept),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, start, NULL);
