@@ -59,10 +59,29 @@ static uint64_t random_next(void) {
     return chance;
 }
 
-/* So many blocks are left alone before the next: on average one less than the rate, and never
- * in step with what the program does. The lock is held. */
+/* Exponential, of mean 1, in 2^24ths: John von Neumann's way, which only compares. The lock is
+ * held. */
+static uint64_t random_exponential(void) {
+    for (uint64_t whole = 0;; whole += UINT64_C(1) << 24) {
+        uint64_t first = random_next() >> 40;
+        uint64_t last = first;
+        bool is_odd = false;
+        for (uint64_t next = first; next <= last; next = random_next() >> 40) {
+            last = next;
+            is_odd = !is_odd;
+        }
+        if (is_odd)
+            return whole + first;
+    }
+}
+
+/* So many blocks are left alone before the next: on average one less than the rate, and each
+ * block has the same chance, whatever was before it: also the first ones of a short-lived
+ * program, and never in step with what a program does. The lock is held. */
 static int64_t next_interval(void) {
-    return (int64_t)(random_next() % (2 * hak_options.guard_rate - 1));
+    uint64_t rate = hak_options.guard_rate;
+    /* Rounded down, one of a mean half less than the rate has the chance of 1 / rate, nearly. */
+    return rate == 1 ? 0 : (int64_t)((random_exponential() * (2 * rate - 1)) >> 25);
 }
 
 bool guard_counts_calls(void) {

@@ -2,7 +2,7 @@
  * sampling each has a countdown of its own, so that a fair part of them guards a block; with their
  * parent's, which they would all go on from, either all did or none.
  *
- * With guard_rate=2000 a countdown is even between 0 and 3,998. */
+ * With guard_rate=2000 a child of 1,000 blocks guards none with a chance of exp(-1/2). */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,9 +17,9 @@ def test_busy_threads_are_sampled(run: Runner) -> None:
 
 
 def test_children_of_a_server_are_sampled_each_for_itself(run: Runner) -> None:
-    """One in four guards a block: 50 of 200, give or take six."""
+    """1 - exp(-1/2) of them guard a block, some more for the last batch: 84 of 200, give or take seven."""
     said = run("fork_sampled", options="guard_rate=2000,guard_slots=1000").stdout
-    assert 15 <= int(said.split()[0]) <= 110, said
+    assert 55 <= int(said.split()[0]) <= 115, said
 
 
 @pytest.mark.parametrize("kernel", ["", OLD_KERNEL, "page=65536"])

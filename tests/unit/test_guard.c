@@ -33,12 +33,12 @@ static void *take(size_t size) { return take_aligned(size, 1); }
 
 /* --- which ------------------------------------------------------------------------- */
 
-/* The intervals are even between 0 and twice the rate: so many samples scatter by a root of
- * a third of their number. */
+enum { SAMPLES = 4000 };
+
+/* Each block has the same chance: so many samples scatter by the root of their number. */
 static void assert_as_expected(size_t found, size_t blocks, uint64_t rate) {
     double expected = (double)blocks / (double)rate;
-    double deviation = sqrt(expected / 3);
-    assert_true(fabs((double)found - expected) < 6 * deviation + 1);
+    assert_true(fabs((double)found - expected) < 5 * sqrt(expected));
 }
 
 static void test_one_in_rate_of_refilled_blocks(void **state) {
@@ -49,7 +49,7 @@ static void test_one_in_rate_of_refilled_blocks(void **state) {
         begin(rates[r], 64);
         size_t blocks = 0;
         size_t found = 0;
-        while (blocks < 400 * rates[r]) {
+        while (blocks < SAMPLES * rates[r]) {
             unsigned batch = 1 + (unsigned)random_below(&chance, 128);
             thread->until_guard -= batch;
             blocks += batch;
@@ -68,16 +68,31 @@ static void test_one_in_rate_of_calls(void **state) {
         begin(rate, 64);
         assert_true(guard_counts_calls());
         size_t found = 0;
-        for (size_t call = 0; call < 400 * rate; call++) {
+        for (size_t call = 0; call < SAMPLES * rate; call++) {
             if (!guard_counts(thread))
                 continue;
             guard_give(take(64), SIZE_MAX, 1);
             found++;
         }
-        assert_as_expected(found, 400 * rate, rate);
+        assert_as_expected(found, SAMPLES * rate, rate);
         if (rate == 1)
-            assert_int_equal(found, 400);
+            assert_int_equal(found, SAMPLES);
     }
+}
+
+/* A program that ends after half as many blocks as the rate has guarded one with a chance of
+ * 1 - exp(-1/2): the first interval is as all others. */
+static void test_first_blocks_have_their_chance(void **state) {
+    (void)state;
+    enum { RATE = 100000 };
+    size_t found = 0;
+    for (size_t program = 0; program < SAMPLES; program++) {
+        begin(RATE, 64);
+        found += thread->until_guard < RATE / 2;
+    }
+    double chance = 1 - exp(-0.5);
+    double deviation = sqrt(SAMPLES * chance * (1 - chance));
+    assert_true(fabs((double)found - SAMPLES * chance) < 5 * deviation);
 }
 
 static void test_no_rate_no_guards(void **state) {
@@ -327,6 +342,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_in_rate_of_refilled_blocks),
         cmocka_unit_test(test_one_in_rate_of_calls),
+        cmocka_unit_test(test_first_blocks_have_their_chance),
         cmocka_unit_test(test_no_rate_no_guards),
         cmocka_unit_test(test_sizes_and_alignments),
         cmocka_unit_test(test_aligned_blocks_are_of_the_size_asked_for),
