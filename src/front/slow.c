@@ -81,8 +81,8 @@ static hak_cold void *take_again(struct thread *thread, struct request *request,
 static bool give(struct thread *thread, uint16_t entry, void *block, size_t size, size_t alignment);
 
 /* Of the size that was asked for, to the byte, for what lies behind is not to be touched; but a
- * program that has asked what size it would get may use all of that. Aligned large blocks are not
- * guarded. */
+ * program that has asked what size it would get may use all of that. Blocks aligned to more than a
+ * slab are not guarded. */
 static void *guarded_block(struct thread *thread, struct request request) {
     bool is_told = front_has_told_good_sizes() && !hardened_is_on();
     size_t size = is_told ? front_good_size(request.size, request.alignment) : request.size;
@@ -100,12 +100,17 @@ static hak_cold void *guard_instead(struct thread *thread, struct request reques
     return guarded;
 }
 
-/* Where every call is seen, a guarded block if it is time for one, or NULL. */
+/* Whether a call counts by itself, and not the blocks of a refill, and is the one to be guarded:
+ * where every call is seen; and of large blocks, which nobody takes in batches. */
+static bool is_guards_turn(struct thread *thread, struct request request) {
+    if (request.bin == BIN_LARGE)
+        return request.alignment <= SLAB_BYTES && guard_counts_large(thread, request.size);
+    return watch_is_on(thread) && guard_counts(thread);
+}
+
+/* A guarded block if it is time for one, or NULL. */
 static void *take_guarded(struct thread *thread, struct request request, bool *is_zero) {
-    if (thread == NULL || hak_likely(!watch_is_on(thread)))
-        return NULL;
-    bool is_aligned_large = request.bin == BIN_LARGE && request.alignment != 1;
-    if (is_aligned_large || !guard_counts(thread))
+    if (thread == NULL || hak_likely(!is_guards_turn(thread, request)))
         return NULL;
     *is_zero = false;
     return guarded_block(thread, request);

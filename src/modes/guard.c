@@ -10,8 +10,9 @@
  * still touches it faults. The report has the stacks of all who had to do with it.
  *
  * Nothing is paid on the fast path: a refill counts the blocks that leave it, and in the call
- * in which the count runs out the caller gets a guarded block instead (front/slow.c). Threads are
- * watched only where every call counts, for rates of up to CALLS_RATE. In the map such a block
+ * in which the count runs out the caller gets a guarded block instead (front/slow.c). Large blocks
+ * have no bins, and count one by one. Threads are watched only where every call counts, for rates
+ * of up to CALLS_RATE. In the map such a block
  * names a bin that is always full, so that each free of one comes here.
  *
  *   record   unused -> live -> freed, a queue, the oldest first -> unused
@@ -115,6 +116,12 @@ void guard_forked(struct thread *thread) {
 
 bool guard_counts(struct thread *thread) {
     return guard_counts_calls() && --thread->calls_until_guard < 0;
+}
+
+bool guard_counts_large(struct thread *thread, size_t size) {
+    if (size > block_max_bytes || hak_options.guard_rate == 0)
+        return false;
+    return guard_counts_calls() ? guard_counts(thread) : --thread->until_guard < 0;
 }
 
 bool guard_wants_refills(void) { return hak_options.guard_rate > CALLS_RATE; }

@@ -18,6 +18,9 @@ bool guard_counts_calls(void);
 /* A watched thread is about to take a block: is this one to be guarded? */
 bool guard_counts(struct thread *thread);
 
+/* Any thread is about to take a large one, of so many bytes. */
+bool guard_counts_large(struct thread *thread, size_t size);
+
 /* Whether busy threads, whose bins serve them for long, should have one closed now and then. */
 bool guard_wants_refills(void);
 void guard_ask_for_refill(void);

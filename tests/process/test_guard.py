@@ -16,6 +16,11 @@ def test_busy_threads_are_sampled(run: Runner) -> None:
     assert run("busy_threads", options="guard_rate=2000").stderr == ""
 
 
+@pytest.mark.parametrize("rate", [1000, 1001])
+def test_large_blocks_are_sampled(run: Runner, rate: int) -> None:
+    assert run("guarded_large", options=f"guard_rate={rate}").stderr == ""
+
+
 def test_children_of_a_server_are_sampled_each_for_itself(run: Runner) -> None:
     """1 - exp(-1/2) of them guard a block, some more for the last batch: 84 of 200, give or take seven."""
     said = run("fork_sampled", options="guard_rate=2000,guard_slots=1000").stdout

@@ -95,6 +95,22 @@ static void test_first_blocks_have_their_chance(void **state) {
     assert_true(fabs((double)found - SAMPLES * chance) < 5 * deviation);
 }
 
+/* Large blocks count one by one, but for those that are too large. */
+static void test_one_in_rate_of_large_blocks(void **state) {
+    (void)state;
+    enum { RATE = 2000 };
+    begin(RATE, 64);
+    assert_false(guard_counts_large(thread, GIB));
+    size_t found = 0;
+    for (size_t block = 0; block < (size_t)SAMPLES * RATE; block++) {
+        if (!guard_counts_large(thread, 2 << 20))
+            continue;
+        guard_give(take(2 << 20), SIZE_MAX, 1);
+        found++;
+    }
+    assert_as_expected(found, (size_t)SAMPLES * RATE, RATE);
+}
+
 static void test_no_rate_no_guards(void **state) {
     (void)state;
     begin(0, 64);
@@ -343,6 +359,7 @@ int main(void) {
         cmocka_unit_test(test_one_in_rate_of_refilled_blocks),
         cmocka_unit_test(test_one_in_rate_of_calls),
         cmocka_unit_test(test_first_blocks_have_their_chance),
+        cmocka_unit_test(test_one_in_rate_of_large_blocks),
         cmocka_unit_test(test_no_rate_no_guards),
         cmocka_unit_test(test_sizes_and_alignments),
         cmocka_unit_test(test_aligned_blocks_are_of_the_size_asked_for),
