@@ -50,6 +50,11 @@ enum {
     GROWTH_SLABS = 2,                    /* between two looks for idle small bins */
     AT_ONCE_BYTES = 4096,                /* blocks up to this size get a bin at the first call */
     EARLY_MISSES = 8,                    /* larger ones after this many */
+    EMPTIED_PERIOD_MS = 10,              /* at least, between bins emptied for guard sampling; */
+    EMPTIED_CREDIT_MS = 100,             /* of the time since, so much counts, */
+    EMPTIED_PER_MS = 4,                  /* and lets so many blocks go, */
+    EMPTIED_BLOCK_BYTES = 4096,          /* where one that is so much larger counts as one more */
+    SAMPLED_BYTES = 4096,                /* to which emptied bins grow, for a batch worth a call */
 };
 
 /* --- own bins ------------------------------------------------------------------ */
@@ -179,10 +184,19 @@ void bins_note_moved(struct thread *thread, unsigned class, unsigned taken, unsi
 
 static bool only_gives(const struct thread *thread) { return thread->surplus_bytes >= GIVER_BYTES; }
 
+/* After it was emptied, a bin is what it was, but for one too small for a batch. */
+static bool is_missed(struct bin_info *info, unsigned class) {
+    bool was_emptied = info->was_emptied;
+    info->was_emptied = false;
+    return !was_emptied || info->capacity * class_size(class) < SAMPLED_BYTES;
+}
+
 /* After a miss: doubles the bin if its class and the budget allow; halves it, in
  * the end closes it, if the budget has become smaller than what the thread has. */
 void bin_adapt(struct thread *thread, unsigned class) {
     struct bin_info *info = &thread->infos[class];
+    if (!is_missed(info, class))
+        return;
     info->was_used = true;
     info->was_used_lately = true;
     if (thread->limit_bytes > registry_budget_bytes(thread)) {
@@ -211,6 +225,51 @@ void bin_adapt(struct thread *thread, unsigned class) {
         bin_set_top(bin, base + held);
     }
     set_capacity(thread, class, capacity);
+}
+
+/* What a bin holds goes home, and comes back by a refill that nobody has missed. */
+static void empty(struct thread *thread, unsigned class) {
+    bin_flush_own(thread, class);
+    thread->infos[class].was_emptied = true;
+}
+
+void bin_reopen(struct thread *thread, unsigned class) {
+    const struct bin_info *info = &thread->infos[class];
+    struct bin *bin = &thread->own->bins[class];
+    if (bin_limit(bin) != NULL)
+        return;
+    bin_set_limit(bin, info->base + info->capacity);
+    thread->has_reopened = true;
+    if (bin_top(bin) != info->base)
+        empty(thread, class);
+}
+
+/* What a program does may come back to where it was with each step, so that no bin ever is empty
+ * or full, and none of its blocks is sampled. Nobody but this thread can empty its bins, and only
+ * in a slow call; the closed bins are what leads to the next one: those seldom used, later.
+ *
+ * So few at a time that it is nothing beside what a program does meanwhile. */
+void bins_let_go(struct thread *thread, uint64_t now_ms) {
+    uint64_t passed_ms = now_ms - thread->emptied_ms;
+    if (passed_ms < EMPTIED_PERIOD_MS)
+        return;
+    thread->emptied_ms = now_ms;
+    size_t credit = hak_min(passed_ms, (uint64_t)EMPTIED_CREDIT_MS) * EMPTIED_PER_MS;
+    for (unsigned i = 1; i < CLASS_COUNT; i++) {
+        thread->emptied_class = thread->emptied_class % (CLASS_COUNT - 1) + 1;
+        unsigned class = thread->emptied_class;
+        struct bin *bin = &thread->own->bins[class];
+        void **base = thread->infos[class].base;
+        if (base == NULL || bin_top(bin) == base)
+            continue;
+        size_t weight = 1 + class_size(class) / EMPTIED_BLOCK_BYTES;
+        size_t price = (size_t)(bin_top(bin) - base) * weight;
+        empty(thread, class);
+        bin_set_limit(bin, NULL);
+        if (price >= credit)
+            return;
+        credit -= price;
+    }
 }
 
 /* A refill made the shard grow by fresh slabs: before it becomes larger than it need

@@ -40,10 +40,12 @@ void *cache_take(struct thread *thread, unsigned class) {
     if (*bin_top(bin) != NULL)
         return pop(bin);
     struct bin_info *info = &thread->infos[class];
-    if (info->base != NULL)
-        bin_adapt(thread, class);
-    else
+    if (info->base == NULL) {
         bin_open_own(thread, class);
+    } else {
+        bin_reopen(thread, class);
+        bin_adapt(thread, class);
+    }
     if (info->base == NULL) {
         bool is_zero;
         bins_note_moved(thread, class, 1, 0);
@@ -67,14 +69,13 @@ void *cache_take_zeroed(struct thread *thread, unsigned class, bool *is_zero) {
     *is_zero = false;
     if (*bin_top(bin) != NULL)
         return pop(bin);
+    thread->until_guard--;
     return slab_take_one(thread->shard, class, is_zero);
 }
 
-/* Another thread has closed a bin, to have blocks come and go: all go, and this one. */
+/* A bin was closed to have blocks come and go: all go, and this one. */
 static hak_cold void reopen(struct thread *thread, unsigned class, void *block) {
-    const struct bin_info *info = &thread->infos[class];
-    bin_set_limit(&thread->own->bins[class], info->base + info->capacity);
-    bin_flush_own(thread, class);
+    bin_reopen(thread, class);
     bins_note_moved(thread, class, 0, 1);
     slab_give(class, &block, 1);
 }
@@ -154,6 +155,8 @@ static void look_through(struct thread *thread, uint64_t now_ms) {
     }
     if (slab_heed_shrinking(now_ms))
         bins_note_shrinking(thread);
+    if (thread->wants_refills)
+        bins_let_go(thread, now_ms);
 }
 
 /* The answer comes after all that sets a bin's limit in a slow call: who asks has set it to 0
@@ -161,7 +164,8 @@ static void look_through(struct thread *thread, uint64_t now_ms) {
  * (exit.pml). */
 bool cache_tick(struct thread *thread, bool at_once) {
     registry_reclaim();
-    bool is_due = count_slow_call(thread) % TICK_PERIOD == 0 || at_once;
+    bool is_due = count_slow_call(thread) % TICK_PERIOD == 0 || at_once || thread->has_reopened;
+    thread->has_reopened = false;
     uint64_t now_ms = is_due ? os_now_ms() : 0;
     if (is_due)
         look_through(thread, now_ms);

@@ -67,6 +67,7 @@ struct bin_info {
     bool was_used_lately;   /* since the last step of growth */
     bool was_still : 1;     /* at the last look by time it held as many as at the one before */
     bool was_refused : 1;   /* while not open: there was no room for it */
+    bool was_emptied : 1;   /* for its blocks to be sampled: the next refill is no miss */
     bool has_next_page : 1; /* or wants none: its slab's next page is in memory (populate.c) */
     uint8_t level;          /* how many it held at the last look; low bits */
     uint8_t early_misses;   /* while not open: blocks taken without a bin */
@@ -88,6 +89,10 @@ struct thread {
     int64_t until_guard;                  /* blocks that may still leave refills before one is to be
                                            * guarded (modes/guard.c); below 0: it is time, */
     int64_t calls_until_guard;            /* and calls of malloc, where all are seen */
+    bool wants_refills;                   /* its bins are emptied now and then for that: */
+    bool has_reopened;                    /* one, since the last look at the clock */
+    unsigned emptied_class;               /* of the latest one */
+    uint64_t emptied_ms;                  /* when that was */
     unsigned grown_slabs;                 /* since it last let go of idle small blocks */
     size_t moved_bytes;                   /* to and from slabs; earns it larger bins */
     size_t surplus_bytes;                 /* given to slabs less taken; never below 0 */

@@ -10,10 +10,11 @@
  * still touches it faults. The report has the stacks of all who had to do with it.
  *
  * Nothing is paid on the fast path: a refill counts the blocks that leave it, and in the call
- * in which the count runs out the caller gets a guarded block instead (front/slow.c). Large blocks
- * have no bins, and count one by one. Threads are watched only where every call counts, for rates
- * of up to CALLS_RATE. In the map such a block
- * names a bin that is always full, so that each free of one comes here.
+ * in which the count runs out the caller gets a guarded block instead (front/slow.c). So that
+ * blocks leave refills also where a program's bins serve it for long, a few bins are emptied now
+ * and then (bins_let_go of cache/bins.c, front/scavenger.c). Large blocks have no bins, and count
+ * one by one. Threads are watched only where every call counts, for rates of up to CALLS_RATE. In
+ * the map such a block names a bin that is always full, so that each free of one comes here.
  *
  *   record   unused -> live -> freed, a queue, the oldest first -> unused
  *
@@ -96,6 +97,7 @@ static int64_t *countdown(struct thread *thread) {
 void guard_begin(struct thread *thread) {
     if (hak_options.guard_rate == 0 || guard_counts_calls())
         thread->until_guard = INT64_MAX;
+    thread->wants_refills = guard_wants_refills();
     os_lock_acquire(&guard_lock);
     if (thread->until_guard == 0) /* the first thread that this structure serves */
         thread->until_guard = next_interval();

@@ -1,8 +1,9 @@
 /* Threads that are busy in their bins make no slow call by themselves; for guard sampling they
- * are made to, now and then: blocks of theirs leave refills.
+ * are made to, now and then: blocks of theirs leave refills, and some of these are guarded.
  *
  * No look at the clock: it ends when that has happened, or is ended from outside. */
 #include <dlfcn.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -12,13 +13,17 @@
 
 #include "support.h"
 
-enum { THREADS = 2, BLOCK_BYTES = 64, MORE_BLOCKS = 20 };
+enum { THREADS = 2, BLOCK_BYTES = 50, MORE_BLOCKS = 20 };
 
 static atomic_bool is_over;
+static atomic_uint guarded;
 
 static void *pairs(void *unused) {
     while (!atomic_load_explicit(&is_over, memory_order_relaxed)) {
         void *volatile block = malloc(BLOCK_BYTES);
+        /* The usable size of a guarded block is what was asked for. */
+        if (malloc_usable_size(block) == BLOCK_BYTES)
+            atomic_fetch_add(&guarded, 1);
         free(block);
     }
     return unused;
@@ -49,7 +54,7 @@ int main(void) {
         usleep(10000);
         before = blocks_taken(write_stats);
     }
-    while (blocks_taken(write_stats) < before + MORE_BLOCKS)
+    while (blocks_taken(write_stats) < before + MORE_BLOCKS || atomic_load(&guarded) == 0)
         usleep(100000);
     atomic_store(&is_over, true);
     for (int i = 0; i < THREADS; i++)
