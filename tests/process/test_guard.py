@@ -16,6 +16,10 @@ def test_busy_threads_are_sampled(run: Runner) -> None:
     assert run("busy_threads", options="guard_rate=1001").stderr == ""
 
 
+def test_a_busy_program_without_threads_is_sampled(run: Runner) -> None:
+    assert run("busy_alone", options="guard_rate=1001").stderr == ""
+
+
 @pytest.mark.parametrize("rate", [1000, 1001])
 def test_large_blocks_are_sampled(run: Runner, rate: int) -> None:
     assert run("guarded_large", options=f"guard_rate={rate}").stderr == ""
