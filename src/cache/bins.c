@@ -50,11 +50,9 @@ enum {
     GROWTH_SLABS = 2,                    /* between two looks for idle small bins */
     AT_ONCE_BYTES = 4096,                /* blocks up to this size get a bin at the first call */
     EARLY_MISSES = 8,                    /* larger ones after this many */
-    EMPTIED_PERIOD_MS = 10,              /* at least, between bins emptied for guard sampling; */
-    EMPTIED_CREDIT_MS = 100,             /* of the time since, so much counts, */
-    EMPTIED_PER_MS = 4,                  /* and lets so many blocks go, */
-    EMPTIED_BLOCK_BYTES = 4096,          /* where one that is so much larger counts as one more */
-    SAMPLED_BYTES = 4096,                /* to which emptied bins grow, for a batch worth a call */
+    PARK_PERIOD_MS = 10,                 /* at least, between bins parked for guard sampling; */
+    PARK_CREDIT_MS = 100,                /* of the time since, so much counts, */
+    PARK_PER_MS = 1,                     /* and lets so many bins be parked */
 };
 
 /* --- own bins ------------------------------------------------------------------ */
@@ -100,6 +98,7 @@ static void set_capacity(struct thread *thread, unsigned class, unsigned capacit
 
 /* Makes an own bin smaller; without room for a block it is closed. */
 static void shrink(struct thread *thread, unsigned class, unsigned capacity) {
+    bin_unpark(thread, class);
     struct bin *bin = &thread->own->bins[class];
     struct bin_info *info = &thread->infos[class];
     unsigned held = (unsigned)(bin_top(bin) - info->base);
@@ -184,19 +183,10 @@ void bins_note_moved(struct thread *thread, unsigned class, unsigned taken, unsi
 
 static bool only_gives(const struct thread *thread) { return thread->surplus_bytes >= GIVER_BYTES; }
 
-/* After it was emptied, a bin is what it was, but for one too small for a batch. */
-static bool is_missed(struct bin_info *info, unsigned class) {
-    bool was_emptied = info->was_emptied;
-    info->was_emptied = false;
-    return !was_emptied || info->capacity * class_size(class) < SAMPLED_BYTES;
-}
-
 /* After a miss: doubles the bin if its class and the budget allow; halves it, in
  * the end closes it, if the budget has become smaller than what the thread has. */
 void bin_adapt(struct thread *thread, unsigned class) {
     struct bin_info *info = &thread->infos[class];
-    if (!is_missed(info, class))
-        return;
     info->was_used = true;
     info->was_used_lately = true;
     if (thread->limit_bytes > registry_budget_bytes(thread)) {
@@ -227,48 +217,59 @@ void bin_adapt(struct thread *thread, unsigned class) {
     set_capacity(thread, class, capacity);
 }
 
-/* What a bin holds goes home, and comes back by a refill that nobody has missed. */
-static void empty(struct thread *thread, unsigned class) {
-    bin_flush_own(thread, class);
-    thread->infos[class].was_emptied = true;
-}
-
-void bin_reopen(struct thread *thread, unsigned class) {
-    const struct bin_info *info = &thread->infos[class];
-    struct bin *bin = &thread->own->bins[class];
-    if (bin_limit(bin) != NULL)
-        return;
-    bin_set_limit(bin, info->base + info->capacity);
-    thread->has_reopened = true;
-    if (bin_top(bin) != info->base)
-        empty(thread, class);
-}
-
-/* What a program does may come back to where it was with each step, so that no bin ever is empty
- * or full, and none of its blocks is sampled. Nobody but this thread can empty its bins, and only
- * in a slow call; the closed bins are what leads to the next one: those seldom used, later.
+/* Guard sampling sees the blocks that leave a refill. But what a program does may come back to
+ * where it was with each step, so that no bin ever is empty or full. So now and then a few bins are
+ * parked: shown empty and full, their blocks where they are.
  *
- * So few at a time that it is nothing beside what a program does meanwhile. */
-void bins_let_go(struct thread *thread, uint64_t now_ms) {
-    uint64_t passed_ms = now_ms - thread->emptied_ms;
-    if (passed_ms < EMPTIED_PERIOD_MS)
+ *   parked    | NULL | p1 | p2 | p3 | ....... |      as it was    | NULL | p1 | p2 | p3 | ....... |
+ *               ^ top                limit: NULL                                    ^ top         ^
+ * limit
+ *
+ * The next call of that size is slow, and unparks the bin: its blocks count as if they had just
+ * left a refill. Nothing moves, so nothing else changes by it. Only its own thread can park a bin,
+ * and only in a slow call: the parked ones are what leads to the next one, those seldom used,
+ * later. */
+static void park(struct thread *thread, unsigned class) {
+    struct bin *bin = &thread->own->bins[class];
+    struct bin_info *info = &thread->infos[class];
+    info->parked = (uint16_t)(bin_top(bin) - info->base);
+    /* atomic: cold, correctness; its partner is a fork in another thread, whose child believes
+     * the one where the other says nothing; likewise below. */
+    atomic_thread_fence(memory_order_release);
+    bin_set_top(bin, info->base);
+    bin_set_limit(bin, NULL);
+}
+
+bool bin_unpark(struct thread *thread, unsigned class) {
+    struct bin_info *info = &thread->infos[class];
+    unsigned held = info->parked;
+    if (held == 0)
+        return false;
+    struct bin *bin = &thread->own->bins[class];
+    bin_set_top(bin, info->base + held);
+    bin_set_limit(bin, info->base + info->capacity);
+    atomic_thread_fence(memory_order_release);
+    info->parked = 0;
+    thread->has_unparked = true;
+    thread->until_guard -= held;
+    /* atomic: cold, telemetry; no partner: a sum. */
+    atomic_fetch_add_explicit(&cache_unparked[class], held, memory_order_relaxed);
+    return true;
+}
+
+void bins_park(struct thread *thread, uint64_t now_ms) {
+    uint64_t passed_ms = now_ms - thread->parked_ms;
+    if (passed_ms < PARK_PERIOD_MS)
         return;
-    thread->emptied_ms = now_ms;
-    size_t credit = hak_min(passed_ms, (uint64_t)EMPTIED_CREDIT_MS) * EMPTIED_PER_MS;
-    for (unsigned i = 1; i < CLASS_COUNT; i++) {
-        thread->emptied_class = thread->emptied_class % (CLASS_COUNT - 1) + 1;
-        unsigned class = thread->emptied_class;
-        struct bin *bin = &thread->own->bins[class];
-        void **base = thread->infos[class].base;
-        if (base == NULL || bin_top(bin) == base)
+    thread->parked_ms = now_ms;
+    uint64_t left = hak_min(passed_ms, (uint64_t)PARK_CREDIT_MS) * PARK_PER_MS;
+    for (unsigned i = 1; i < CLASS_COUNT && left != 0; i++) {
+        thread->parked_class = thread->parked_class % (CLASS_COUNT - 1) + 1;
+        const struct bin *bin = &thread->own->bins[thread->parked_class];
+        if (*bin_top(bin) == NULL || bin_limit(bin) == NULL)
             continue;
-        size_t weight = 1 + class_size(class) / EMPTIED_BLOCK_BYTES;
-        size_t price = (size_t)(bin_top(bin) - base) * weight;
-        empty(thread, class);
-        bin_set_limit(bin, NULL);
-        if (price >= credit)
-            return;
-        credit -= price;
+        park(thread, thread->parked_class);
+        left--;
     }
 }
 
@@ -313,7 +314,7 @@ void bins_note_shrinking(struct thread *thread) {
 /* Whether a bin has not missed since the last look, and held as many blocks then and at the
  * look before as now: one just large enough never misses, but its level moves. */
 static bool is_idle(const struct bin *bin, struct bin_info *info) {
-    uint8_t level = (uint8_t)(bin_top(bin) - info->base);
+    uint8_t level = (uint8_t)(info->parked != 0 ? info->parked : bin_top(bin) - info->base);
     bool is_still = level == info->level && !info->was_used;
     bool was_still = info->was_still;
     info->was_used = false;

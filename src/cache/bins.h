@@ -46,12 +46,12 @@ void bin_adapt(struct thread *thread, unsigned class);
 /* A refill of class made the shard grow by fresh slabs. */
 void bins_note_growth(struct thread *thread, unsigned class, unsigned fresh);
 
-/* For guard sampling, which sees no more than the blocks that leave refills: empties and closes a
- * few open bins, of each class in turn, so that the next call of each is slow, and a refill. */
-void bins_let_go(struct thread *thread, uint64_t now_ms);
+/* For guard sampling, which sees no more than the blocks that leave refills: parks a few own bins,
+ * of each class in turn, so that the next call of each is slow. */
+void bins_park(struct thread *thread, uint64_t now_ms);
 
-/* The bin of a class that was closed by that or by registry_close_bin is as before, but empty. */
-void bin_reopen(struct thread *thread, unsigned class);
+/* An own bin that is parked is as before, and its blocks count; false: it was not. */
+bool bin_unpark(struct thread *thread, unsigned class);
 
 /* Blocks of a class came from slabs, or went to slabs. */
 void bins_note_moved(struct thread *thread, unsigned class, unsigned taken, unsigned given);

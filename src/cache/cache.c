@@ -18,6 +18,7 @@ enum {
 };
 
 void *const cache_no_block[1] = {NULL};
+_Atomic uint64_t cache_unparked[CLASS_COUNT];
 
 const struct row cache_closed_row = {
     .bins = {[0 ... BIN_COUNT - 1] = {.top = (void **)cache_no_block}},
@@ -37,15 +38,13 @@ static void push(struct bin *bin, void *block) {
 
 void *cache_take(struct thread *thread, unsigned class) {
     struct bin *bin = &thread->own->bins[class];
-    if (*bin_top(bin) != NULL)
+    if (*bin_top(bin) != NULL || bin_unpark(thread, class))
         return pop(bin);
     struct bin_info *info = &thread->infos[class];
-    if (info->base == NULL) {
-        bin_open_own(thread, class);
-    } else {
-        bin_reopen(thread, class);
+    if (info->base != NULL)
         bin_adapt(thread, class);
-    }
+    else
+        bin_open_own(thread, class);
     if (info->base == NULL) {
         bool is_zero;
         bins_note_moved(thread, class, 1, 0);
@@ -67,15 +66,17 @@ void *cache_take(struct thread *thread, unsigned class) {
 void *cache_take_zeroed(struct thread *thread, unsigned class, bool *is_zero) {
     struct bin *bin = &thread->own->bins[class];
     *is_zero = false;
-    if (*bin_top(bin) != NULL)
+    if (*bin_top(bin) != NULL || bin_unpark(thread, class))
         return pop(bin);
     thread->until_guard--;
     return slab_take_one(thread->shard, class, is_zero);
 }
 
-/* A bin was closed to have blocks come and go: all go, and this one. */
+/* Another thread has closed a bin, to have blocks come and go: all go, and this one. */
 static hak_cold void reopen(struct thread *thread, unsigned class, void *block) {
-    bin_reopen(thread, class);
+    const struct bin_info *info = &thread->infos[class];
+    bin_set_limit(&thread->own->bins[class], info->base + info->capacity);
+    bin_flush_own(thread, class);
     bins_note_moved(thread, class, 0, 1);
     slab_give(class, &block, 1);
 }
@@ -85,7 +86,7 @@ static void give_own(struct thread *thread, unsigned class, void *block) {
     struct bin_info *info = &thread->infos[class];
     if (info->base == NULL) {
         bin_open_own(thread, class);
-    } else if (bin_limit(bin) == NULL) {
+    } else if (bin_limit(bin) == NULL && !bin_unpark(thread, class)) {
         reopen(thread, class, block);
         return;
     } else if (bin_top(bin) - info->base >= info->capacity) {
@@ -156,7 +157,7 @@ static void look_through(struct thread *thread, uint64_t now_ms) {
     if (slab_heed_shrinking(now_ms))
         bins_note_shrinking(thread);
     if (thread->wants_refills)
-        bins_let_go(thread, now_ms);
+        bins_park(thread, now_ms);
 }
 
 /* The answer comes after all that sets a bin's limit in a slow call: who asks has set it to 0
@@ -164,8 +165,8 @@ static void look_through(struct thread *thread, uint64_t now_ms) {
  * (exit.pml). */
 bool cache_tick(struct thread *thread, bool at_once) {
     registry_reclaim();
-    bool is_due = count_slow_call(thread) % TICK_PERIOD == 0 || at_once || thread->has_reopened;
-    thread->has_reopened = false;
+    bool is_due = count_slow_call(thread) % TICK_PERIOD == 0 || at_once || thread->has_unparked;
+    thread->has_unparked = false;
     uint64_t now_ms = is_due ? os_now_ms() : 0;
     if (is_due)
         look_through(thread, now_ms);

@@ -60,17 +60,17 @@ enum { SLOT_CHUNKS = 16, SLOT_CHUNK_MIN_BYTES = 4096 };
 
 /* What the slow path knows of a bin of the thread's own row. */
 struct bin_info {
-    void **base;            /* NULL: not open */
-    uint16_t capacity;      /* blocks; the real limit is base + capacity */
-    uint8_t kind;           /* of its slot array, which may be larger */
-    bool was_used;          /* missed since the last sweep for room or look by time, */
-    bool was_used_lately;   /* since the last step of growth */
-    bool was_still : 1;     /* at the last look by time it held as many as at the one before */
-    bool was_refused : 1;   /* while not open: there was no room for it */
-    bool was_emptied : 1;   /* for its blocks to be sampled: the next refill is no miss */
-    bool has_next_page : 1; /* or wants none: its slab's next page is in memory (populate.c) */
-    uint8_t level;          /* how many it held at the last look; low bits */
-    uint8_t early_misses;   /* while not open: blocks taken without a bin */
+    void **base;              /* NULL: not open */
+    uint16_t capacity;        /* blocks; the real limit is base + capacity */
+    uint16_t parked;          /* blocks in it while it is shown empty and full (bins.c); else 0 */
+    uint8_t kind;             /* of its slot array, which may be larger */
+    bool was_used : 1;        /* missed since the last sweep for room or look by time, */
+    bool was_used_lately : 1; /* since the last step of growth */
+    bool was_still : 1;       /* at the last look by time it held as many as at the one before */
+    bool was_refused : 1;     /* while not open: there was no room for it */
+    bool has_next_page : 1;   /* or wants none: its slab's next page is in memory (populate.c) */
+    uint8_t level;            /* how many it held at the last look; low bits */
+    uint8_t early_misses;     /* while not open: blocks taken without a bin */
 };
 
 struct thread {
@@ -89,10 +89,10 @@ struct thread {
     int64_t until_guard;                  /* blocks that may still leave refills before one is to be
                                            * guarded (modes/guard.c); below 0: it is time, */
     int64_t calls_until_guard;            /* and calls of malloc, where all are seen */
-    bool wants_refills;                   /* its bins are emptied now and then for that: */
-    bool has_reopened;                    /* one, since the last look at the clock */
-    unsigned emptied_class;               /* of the latest one */
-    uint64_t emptied_ms;                  /* when that was */
+    bool wants_refills;                   /* its bins are parked now and then for that: */
+    bool has_unparked;                    /* one, since the last look at the clock */
+    unsigned parked_class;                /* the latest one, */
+    uint64_t parked_ms;                   /* and when that was */
     unsigned grown_slabs;                 /* since it last let go of idle small blocks */
     size_t moved_bytes;                   /* to and from slabs; earns it larger bins */
     size_t surplus_bytes;                 /* given to slabs less taken; never below 0 */
@@ -196,6 +196,9 @@ void cache_release(struct thread *thread);
 
 /* Gives the blocks of a thread home that did not survive a fork. */
 void cache_reclaim(struct thread *thread);
+
+/* Blocks of each class that were in bins as those were unparked. */
+hak_global _Atomic uint64_t cache_unparked[CLASS_COUNT];
 
 /* Set by a mode that holds blocks for threads besides their bins: gives those home, too. */
 hak_global void (*cache_reclaim_held)(struct thread *thread);

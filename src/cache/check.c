@@ -2,6 +2,7 @@
  *
  *   own bin       | NULL | p1 | p2 | p3 | ....... |     its array, from slots of the thread's
  *                   base         ^ top     ^ base + capacity: its limit, or closed: NULL
+ *                   ^ top, while it is parked (bins.c)
  *
  *   foreign bin   the same, but that only its NULL says where it begins
  *
@@ -45,8 +46,13 @@ static bool check_own(struct check *check, unsigned class) {
                             "%p",
                             class_size(class), info->capacity, (void *)info->base, (void *)top,
                             (void *)limit);
+    if (info->parked != 0 && (info->parked > info->capacity || top != info->base || limit != NULL))
+        return finding_note(check->finding,
+                            "bin of size class %zu: parked with %u blocks, but open",
+                            class_size(class), info->parked);
     check->limit_bytes += info->capacity * class_size(class);
-    return slab_check_cached(check->finding, class, info->base + 1, (unsigned)(top - info->base));
+    unsigned held = (unsigned)(top - info->base) + info->parked;
+    return slab_check_cached(check->finding, class, info->base + 1, held);
 }
 
 /* Where a foreign bin begins, or NULL. */

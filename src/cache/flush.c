@@ -27,6 +27,7 @@ void bin_flush_oldest(struct bin *bin, void **base, unsigned class, unsigned cou
 }
 
 void bin_flush_own(struct thread *thread, unsigned class) {
+    bin_unpark(thread, class);
     struct bin *bin = &thread->own->bins[class];
     void **base = thread->infos[class].base;
     bin_flush_oldest(bin, base, class, (unsigned)(bin_top(bin) - base));
@@ -78,9 +79,10 @@ void cache_flush(struct thread *thread) {
 /* A bin as the child of a fork finds it was copied while its owner worked on it,
  * page by page: its parts may stem from different moments. So nothing of it is
  * believed that cannot be checked; what is doubtful stays taken for ever. */
-static void reclaim_bin(struct bin *bin, void **base, unsigned class, size_t capacity) {
+static void reclaim_bin(struct bin *bin, void **base, unsigned class, size_t capacity,
+                        size_t parked) {
     void **top = bin_top(bin);
-    size_t held = (size_t)(top - base);
+    size_t held = top == base ? parked : (size_t)(top - base);
     if (top < base || held > capacity)
         return;
     for (size_t done = 0; done < held; done += FLUSH_MAX) {
@@ -97,7 +99,7 @@ static void visit_reclaim(struct thread *thread, struct bin *bin, unsigned class
     unsigned held = 0;
     for (; *base != NULL && held <= FOREIGN_CAPACITY; base--)
         held++;
-    reclaim_bin(bin, base, class, FOREIGN_CAPACITY);
+    reclaim_bin(bin, base, class, FOREIGN_CAPACITY, 0);
 }
 
 hak_frozen void (*cache_reclaim_held)(struct thread *thread);
@@ -108,7 +110,7 @@ void cache_reclaim(struct thread *thread) {
     for (unsigned class = 1; class < CLASS_COUNT; ++class) {
         const struct bin_info *info = &thread->infos[class];
         if (info->base != NULL)
-            reclaim_bin(&thread->own->bins[class], info->base, class, info->capacity);
+            reclaim_bin(&thread->own->bins[class], info->base, class, info->capacity, info->parked);
     }
     bins_each_foreign(thread, visit_reclaim);
 }

@@ -11,8 +11,8 @@
  *
  * Nothing is paid on the fast path: a refill counts the blocks that leave it, and in the call
  * in which the count runs out the caller gets a guarded block instead (front/slow.c). So that
- * blocks leave refills also where a program's bins serve it for long, a few bins are emptied now
- * and then (bins_let_go of cache/bins.c, front/scavenger.c). Large blocks have no bins, and count
+ * blocks leave refills also where a program's bins serve it for long, a few bins are parked now
+ * and then (bins_park of cache/bins.c, front/scavenger.c). Large blocks have no bins, and count
  * one by one. Threads are watched only where every call counts, for rates of up to CALLS_RATE. In
  * the map such a block names a bin that is always full, so that each free of one comes here.
  *
