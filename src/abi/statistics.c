@@ -72,9 +72,13 @@ static void json_classes(struct format_buffer *out, const struct figures *f,
         const struct class_stats *c = &f->classes[class];
         if (c->taken == 0)
             continue;
-        format_add(out, "%s    {\"size\": %zu, \"taken\": %lu, \"given\": %lu, \"slab_bytes\": %zu",
+        unsigned long unparked =
+            atomic_load_explicit(&cache_unparked[class], memory_order_relaxed);
+        format_add(out,
+                   "%s    {\"size\": %zu, \"taken\": %lu, \"given\": %lu, \"unparked\": %lu, "
+                   "\"slab_bytes\": %zu",
                    separator, class_size(class), (unsigned long)c->taken, (unsigned long)c->given,
-                   c->slab_bytes);
+                   unparked, c->slab_bytes);
         if (exact != NULL)
             format_add(out, ", \"mallocs\": %lu, \"frees\": %lu, \"asked_bytes\": %lu",
                        (unsigned long)exact->takes[class], (unsigned long)exact->gives[class],
