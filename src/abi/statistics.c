@@ -72,8 +72,7 @@ static void json_classes(struct format_buffer *out, const struct figures *f,
         const struct class_stats *c = &f->classes[class];
         if (c->taken == 0)
             continue;
-        unsigned long unparked =
-            atomic_load_explicit(&cache_unparked[class], memory_order_relaxed);
+        unsigned long unparked = atomic_load_explicit(&cache_unparked[class], memory_order_relaxed);
         format_add(out,
                    "%s    {\"size\": %zu, \"taken\": %lu, \"given\": %lu, \"unparked\": %lu, "
                    "\"slab_bytes\": %zu",

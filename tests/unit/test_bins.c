@@ -222,23 +222,33 @@ static void test_parked_bins_go_home(void **state) {
     thread_end(thread);
 }
 
+static unsigned count_parked(const struct thread *thread) {
+    unsigned parked = 0;
+    for (unsigned class = 1; class < CLASS_COUNT; ++class)
+        parked += thread->infos[class].parked != 0;
+    return parked;
+}
+
 /* No more bins at once than time has passed for; the others in their turn. */
 static void test_bins_are_parked_in_turn(void **state) {
     (void)state;
-    enum { CLASSES = 40, PERIOD_MS = 10 };
+    enum { CLASSES = 40, PERIOD_MS = 10, TURNS = 10 };
     struct thread *thread = busy_thread();
-    for (unsigned class = 1; class <= CLASSES; ++class)
+    unsigned filled = 0;
+    for (unsigned class = 1; class <= CLASSES; ++class) {
         thread_free(thread, thread_malloc(thread, class));
-    unsigned before = 0, turns = 0;
-    for (unsigned parked = 0; parked < CLASSES; turns++) {
-        bins_park(thread, (turns + 1) * (uint64_t)PERIOD_MS);
-        parked = 0;
-        for (unsigned class = 1; class <= CLASSES; ++class)
-            parked += own_count(thread, class) == 0;
-        assert_true(parked <= before + PERIOD_MS && turns < CLASSES);
-        before = parked;
+        filled += own_count(thread, class) != 0;
     }
-    assert_true(turns >= CLASSES / PERIOD_MS);
+    assert_true(filled > PERIOD_MS);
+    unsigned before = count_parked(thread); /* by those calls themselves */
+    uint64_t now_ms = thread->parked_ms;
+    for (unsigned turn = 1; turn <= TURNS; turn++) {
+        bins_park(thread, now_ms += PERIOD_MS);
+        assert_in_range(count_parked(thread), 0, before + turn * PERIOD_MS);
+    }
+    assert_true(count_parked(thread) >= filled);
+    for (unsigned class = 1; class <= CLASSES; ++class)
+        assert_int_equal(own_count(thread, class), 0);
     assert_thread_is_sound(thread);
     thread_end(thread);
 }
