@@ -232,24 +232,23 @@ void bin_adapt(struct thread *thread, unsigned class) {
 static void park(struct thread *thread, unsigned class) {
     struct bin *bin = &thread->own->bins[class];
     struct bin_info *info = &thread->infos[class];
-    info->parked = (uint16_t)(bin_top(bin) - info->base);
-    /* atomic: cold, correctness; its partner is a fork in another thread, whose child believes
-     * the one where the other says nothing; likewise below. */
-    atomic_thread_fence(memory_order_release);
-    bin_set_top(bin, info->base);
+    atomic_store_explicit(&info->parked, (uint16_t)(bin_top(bin) - info->base),
+                          memory_order_relaxed);
+    /* Release: partner is a fork in another thread, whose child believes the one where the other
+     * says nothing; likewise below. */
+    atomic_store_explicit(&bin->top, info->base, memory_order_release);
     bin_set_limit(bin, NULL);
 }
 
 bool bin_unpark(struct thread *thread, unsigned class) {
     struct bin_info *info = &thread->infos[class];
-    unsigned held = info->parked;
+    unsigned held = bin_parked(info);
     if (held == 0)
         return false;
     struct bin *bin = &thread->own->bins[class];
     bin_set_top(bin, info->base + held);
     bin_set_limit(bin, info->base + info->capacity);
-    atomic_thread_fence(memory_order_release);
-    info->parked = 0;
+    atomic_store_explicit(&info->parked, 0, memory_order_release);
     thread->has_unparked = true;
     thread->until_guard -= held;
     /* atomic: cold, telemetry; no partner: a sum. */
@@ -314,7 +313,7 @@ void bins_note_shrinking(struct thread *thread) {
 /* Whether a bin has not missed since the last look, and held as many blocks then and at the
  * look before as now: one just large enough never misses, but its level moves. */
 static bool is_idle(const struct bin *bin, struct bin_info *info) {
-    uint8_t level = (uint8_t)(info->parked != 0 ? info->parked : bin_top(bin) - info->base);
+    uint8_t level = (uint8_t)(bin_parked(info) + (bin_top(bin) - info->base));
     bool is_still = level == info->level && !info->was_used;
     bool was_still = info->was_still;
     info->was_used = false;

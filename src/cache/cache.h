@@ -62,7 +62,7 @@ enum { SLOT_CHUNKS = 16, SLOT_CHUNK_MIN_BYTES = 4096 };
 struct bin_info {
     void **base;              /* NULL: not open */
     uint16_t capacity;        /* blocks; the real limit is base + capacity */
-    uint16_t parked;          /* blocks in it while it is shown empty and full (bins.c); else 0 */
+    _Atomic uint16_t parked;  /* blocks in it while it is shown empty and full (bins.c); else 0 */
     uint8_t kind;             /* of its slot array, which may be larger */
     bool was_used : 1;        /* missed since the last sweep for room or look by time, */
     bool was_used_lately : 1; /* since the last step of growth */
@@ -125,6 +125,10 @@ hak_inline void **bin_limit(const struct bin *bin) {
 }
 hak_inline void bin_set_limit(struct bin *bin, void **limit) {
     atomic_store_explicit(&bin->limit, limit, memory_order_relaxed);
+}
+
+hak_inline unsigned bin_parked(const struct bin_info *info) {
+    return atomic_load_explicit(&info->parked, memory_order_relaxed);
 }
 
 /* Slow calls of a thread: a block of a class, or NULL when out of memory; and a

@@ -46,12 +46,13 @@ static bool check_own(struct check *check, unsigned class) {
                             "%p",
                             class_size(class), info->capacity, (void *)info->base, (void *)top,
                             (void *)limit);
-    if (info->parked != 0 && (info->parked > info->capacity || top != info->base || limit != NULL))
+    if (bin_parked(info) != 0 &&
+        (bin_parked(info) > info->capacity || top != info->base || limit != NULL))
         return finding_note(check->finding,
                             "bin of size class %zu: parked with %u blocks, but open",
-                            class_size(class), info->parked);
+                            class_size(class), bin_parked(info));
     check->limit_bytes += info->capacity * class_size(class);
-    unsigned held = (unsigned)(top - info->base) + info->parked;
+    unsigned held = (unsigned)(top - info->base) + bin_parked(info);
     return slab_check_cached(check->finding, class, info->base + 1, held);
 }
 

@@ -110,7 +110,8 @@ void cache_reclaim(struct thread *thread) {
     for (unsigned class = 1; class < CLASS_COUNT; ++class) {
         const struct bin_info *info = &thread->infos[class];
         if (info->base != NULL)
-            reclaim_bin(&thread->own->bins[class], info->base, class, info->capacity, info->parked);
+            reclaim_bin(&thread->own->bins[class], info->base, class, info->capacity,
+                        bin_parked(info));
     }
     bins_each_foreign(thread, visit_reclaim);
 }

@@ -225,7 +225,7 @@ static void test_parked_bins_go_home(void **state) {
 static unsigned count_parked(const struct thread *thread) {
     unsigned parked = 0;
     for (unsigned class = 1; class < CLASS_COUNT; ++class)
-        parked += thread->infos[class].parked != 0;
+        parked += bin_parked(&thread->infos[class]) != 0;
     return parked;
 }
 

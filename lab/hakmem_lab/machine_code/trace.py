@@ -104,7 +104,11 @@ def record(allocator: Allocator, tracer: Path, pair: Pair, sizes: Sequence[int])
 def _run(
     name: str, preload: str, tracer: Path, pair: Pair, sizes: Sequence[int]
 ) -> subprocess.CompletedProcess[str]:
-    variables = {"LD_PRELOAD": preload} if preload else {}
+    # Step by step, time flies: what HAKMEM does for guard sampling every few milliseconds would be
+    # all that there is to see.
+    variables = {"HAKMEM_OPTIONS": "guard_rate=0"}
+    if preload:
+        variables["LD_PRELOAD"] = preload
     words = [str(tracer), pair.allocate_symbol, pair.free_symbol, *map(str, sizes)]
     try:
         done = subprocess.run(
