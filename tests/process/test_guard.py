@@ -26,7 +26,7 @@ def test_large_blocks_are_sampled(run: Runner, rate: int) -> None:
 
 
 def test_children_of_a_server_are_sampled_each_for_itself(run: Runner) -> None:
-    """1 - exp(-1/2) of them guard a block, some more for the last batch: 84 of 200, give or take 7."""
+    """1 - exp(-1/2) of them guard a block, some more for the last batch: 84 of 200, or so."""
     said = run("fork_sampled", options="guard_rate=2000,guard_slots=1000").stdout
     assert 55 <= int(said.split()[0]) <= 115, said
 
