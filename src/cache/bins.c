@@ -221,9 +221,10 @@ void bin_adapt(struct thread *thread, unsigned class) {
  * where it was with each step, so that no bin ever is empty or full. So now and then a few bins are
  * parked: shown empty and full, their blocks where they are.
  *
- *   parked    | NULL | p1 | p2 | p3 | ....... |      as it was    | NULL | p1 | p2 | p3 | ....... |
- *               ^ top                limit: NULL                                    ^ top         ^
- * limit
+ *   as it was    | NULL | p1 | p2 | p3 | ....... |
+ *                                     ^ top     ^ limit
+ *   parked       | NULL | p1 | p2 | p3 | ....... |     limit: NULL
+ *                   ^ top
  *
  * The next call of that size is slow, and unparks the bin: its blocks count as if they had just
  * left a refill. Nothing moves, so nothing else changes by it. Only its own thread can park a bin,

@@ -14,7 +14,7 @@
 enum {
     TICK_PERIOD = 4, /* slow calls between looks at the clock */
     AGE_MIN_MS = 10, /* a thread's bins are looked through at most this often */
-    AHEAD_MS = 32,   /* and at least so long apart for pages that come next: a short one has none */
+    AHEAD_MS = 32,   /* and for pages that come next: so a short-lived one pays for none */
 };
 
 void *const cache_no_block[1] = {NULL};

@@ -202,9 +202,9 @@ static void touch(volatile char *start, size_t bytes) {
         start[at] = 0;
 }
 
-bool os_populate_kept(void *address, size_t bytes) {
-    if (atomic_load_explicit(&lacks_populate, memory_order_relaxed) ||
-        !call_begins(OS_CALL_POPULATE))
+/* False: refused, or the kernel has no such call. */
+static bool populate_by_call(void *address, size_t bytes) {
+    if (atomic_load_explicit(&lacks_populate, memory_order_relaxed))
         return false;
     int saved_errno = errno;
     bool done = madvise(address, bytes, MADV_POPULATE_WRITE) == 0;
@@ -214,8 +214,14 @@ bool os_populate_kept(void *address, size_t bytes) {
     return done;
 }
 
+bool os_populate_kept(void *address, size_t bytes) {
+    return call_begins(OS_CALL_POPULATE) && populate_by_call(address, bytes);
+}
+
 bool os_populate(void *address, size_t bytes) {
-    if (os_populate_kept(address, bytes))
+    if (!call_begins(OS_CALL_POPULATE))
+        return false;
+    if (populate_by_call(address, bytes))
         return true;
     if (!atomic_load_explicit(&lacks_populate, memory_order_relaxed))
         return false;

@@ -29,8 +29,8 @@
  * So once a thread has lived for a while, each such class that it uses has the next page.
  *
  * No lock for fresh slabs: the span is not the pool's yet. The step is a hint that any thread may
- * change; the call into the kernel is what it is for. The next page is asked for under the pool's
- * lock, for the span must stay the pool's meanwhile: two calls, some microseconds, once a class. */
+ * change; the call into the kernel is what it is for. The next page, too, is asked for without the
+ * pool's lock: what is on it is kept, so whoever has it meanwhile, nothing is lost. */
 #include "slab/pool.h"
 
 enum {
@@ -41,7 +41,9 @@ enum {
     AHEAD_SLABS = 8,  /* and no more than that */
     GROWING_TURNS = 8,
     GREW_AT_MASK = (1 << GREW_AT_BITS) - 1,
-    NEXT_AFTER = 16, /* blocks that a class has handed out */
+    NEXT_AFTER = 16,       /* blocks that a class has handed out, of which a page holds */
+    NEXT_MOST_BLOCKS = 12, /* fewer than this */
+    NEXT_LEAST_BLOCKS = 2, /* and so many at least */
 };
 
 static size_t most_bytes(unsigned class) {
@@ -91,30 +93,58 @@ void populate_learn(struct pool *pool, const struct span *span) {
 
 bool populate_wants_next(unsigned class) {
     size_t size = class_size(class);
-    return size > os_page_size() / 12 && size <= os_page_size() / 2 && most_bytes(class) != 0;
+    return size > os_page_size() / NEXT_MOST_BLOCKS && size <= os_page_size() / NEXT_LEAST_BLOCKS &&
+           most_bytes(class) != 0;
+}
+
+/* What of a slab has been handed out, as it was under the pool's lock. */
+struct reach {
+    char *start;
+    size_t pages, span_pages;
+    unsigned populated; /* of them */
+};
+
+static uint16_t *populated_of(struct span *span) {
+    struct super *super = window_super(window_super_index(span->start));
+    return &super->populated[span - super->spans];
+}
+
+static struct reach reach_of(struct span *span, size_t size) {
+    return (struct reach){
+        .start = span->start,
+        .pages = divide_up(span->touched * size, os_page_size()),
+        .span_pages = span_bytes(span) / os_page_size(),
+        .populated = *populated_of(span),
+    };
 }
 
 /* Of a refill's blocks, ascending in address, the last may lie in a bin for ever: which pages the
- * program has written to, the kernel knows. The next one may hold blocks in use by now. */
-static void populate_next_page(struct span *span, size_t size) {
+ * program has written to, the kernel knows. The next one may hold blocks in use by now. Returns how
+ * many pages of the slab are in memory then, 0: nothing was to be done. */
+static size_t populate_after(const struct reach *reach) {
     size_t page = os_page_size();
-    size_t pages = divide_up(span->touched * size, page);
-    size_t next = os_resident_pages(span->start, pages * page);
-    struct super *super = window_super(window_super_index(span->start));
-    uint16_t *populated = &super->populated[span - super->spans];
-    bool is_there = *populated != 0 && next <= *populated; /* and waits to be written to, perhaps */
-    if (is_there || (next + 1) * page > span_bytes(span))
-        return;
-    if (os_populate_kept(span->start + next * page, page))
-        *populated = (uint16_t)(next + 1);
+    size_t next = os_resident_pages(reach->start, reach->pages * page);
+    bool is_there = reach->populated != 0 && next <= reach->populated; /* not written to, perhaps */
+    if (is_there || next >= reach->span_pages ||
+        !os_populate_kept(reach->start + next * page, page))
+        return 0;
+    return next + 1;
 }
 
 bool slab_populate_next(unsigned shard, unsigned class) {
     struct pool *pool = pool_lock(shard, class);
     bool is_in_use = pool->taken >= NEXT_AFTER;
     struct span *span = is_in_use ? pool_fullest(pool) : NULL;
+    struct reach reach = {0};
     if (span != NULL)
-        populate_next_page(span, class_size(class));
+        reach = reach_of(span, class_size(class));
     os_lock_release(&pool->lock);
-    return is_in_use;
+    size_t pages = span != NULL ? populate_after(&reach) : 0;
+    if (pages == 0)
+        return is_in_use;
+    pool = pool_lock(shard, class);
+    if (span_home(span) == home_make(shard, class) && span->start == reach.start)
+        *populated_of(span) = (uint16_t)pages;
+    os_lock_release(&pool->lock);
+    return true;
 }

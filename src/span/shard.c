@@ -114,7 +114,6 @@ void shard_take(struct span_shard *shard, struct super *super, uint32_t slabs) {
     unlist(shard, super);
     super->free &= ~slabs;
     super->zero &= ~slabs;
-    super->is_written &= slabs == ALL_SLABS; /* pages inside slabs may go (slab/pages.c) */
     if (super_purgeable(super) == 0)
         list_remove(&super->dirty_link);
     enlist(shard, super);

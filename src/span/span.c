@@ -93,6 +93,7 @@ static struct span *take_place(struct span_shard *shard, struct place place,
     uint32_t used = mask & ~super->zero;
     *is_untouched = used == 0;
     shard_take(shard, super, mask);
+    super->is_written &= request->state == SPAN_LARGE; /* of others single pages may go */
     struct span *span = begin_span(shard, super, place.first, place.slabs, request->state);
     os_lock_release(&shard->lock);
     clear_used(super, used, span->start + request->zero_bytes);

@@ -69,9 +69,9 @@ struct super {
     _Atomic uint16_t shard;
     _Atomic uint8_t home; /* enum super_home */
     bool committed;
-    bool wants_huge;          /* huge pages have been asked for */
-    bool goes_whole;          /* and it goes back to the kernel as a whole, not by slabs */
-    bool is_written;          /* all of it, by who cleared it, and no page has gone since */
+    bool wants_huge; /* huge pages have been asked for */
+    bool goes_whole; /* and it goes back to the kernel as a whole, not by slabs */
+    bool is_written; /* all of it, by who cleared it, and only large blocks lay there since */
     _Atomic bool has_bitmaps; /* something may be written in short_bitmaps or bitmaps */
     _Atomic uint32_t heads;   /* read without a lock by span_of */
     uint32_t free;

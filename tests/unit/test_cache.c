@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "cache/cache.h"
+#include "cache/bins.h"
 #include "os/options.h"
 #include "refusals.h"
 #include "span/arena.h"
@@ -332,6 +332,17 @@ static void test_no_call_under_a_lock(void **state) {
     (void)state;
     refuses_call = note_locks;
     struct thread *thread = busy_thread();
+    /* Some blocks of one page and a half: the next page is asked for. */
+    unsigned few = (unsigned)(os_page_size() * 3 / 2 / 1024);
+    unsigned class = class_of(1024);
+    for (unsigned i = 0; i < few; i++)
+        memset(blocks[i] = thread_malloc(thread, class), 1, 1024);
+    uint64_t populated = os_call_count(OS_CALL_POPULATE);
+    bins_look_ahead(thread);
+    bool looks_ahead = populate_wants_next(class) && kernel_populates();
+    assert_true(!looks_ahead || os_call_count(OS_CALL_POPULATE) > populated);
+    for (unsigned i = 0; i < few; i++)
+        thread_free(thread, blocks[i]);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < BLOCKS; i++)
             blocks[i] = thread_malloc(thread, random_class());
