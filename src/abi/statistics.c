@@ -9,6 +9,7 @@
 #include "hakmem/hakmem.h"
 #include "modes/exact.h"
 #include "modes/leaks.h"
+#include "os/calls.h"
 #include "os/metadata.h"
 #include "os/options.h"
 #include "os/system.h"
@@ -21,6 +22,9 @@ static const char *const call_names[OS_CALL_KINDS] = {
     [OS_CALL_RESERVE] = "reserve", [OS_CALL_COMMIT] = "commit",     [OS_CALL_MAP] = "map",
     [OS_CALL_UNMAP] = "unmap",     [OS_CALL_REMAP] = "remap",       [OS_CALL_PURGE] = "purge",
     [OS_CALL_ADVISE] = "advise",   [OS_CALL_POPULATE] = "populate", [OS_CALL_GUARD] = "guard",
+    [OS_CALL_FREEZE] = "freeze",   [OS_CALL_LOOK] = "look",         [OS_CALL_SIGNAL] = "signal",
+    [OS_CALL_THREAD] = "thread",   [OS_CALL_KEY] = "key",           [OS_CALL_READ] = "read",
+    [OS_CALL_ASK] = "ask",
 };
 
 static void json_calls(struct format_buffer *out) {

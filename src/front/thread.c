@@ -21,6 +21,7 @@
 
 #include "front/front.h"
 #include "modes/watch.h"
+#include "os/calls.h"
 #include "os/frozen.h"
 #include "os/options.h"
 #include "os/system.h"
@@ -76,6 +77,12 @@ static void end_thread(void *argument) {
     scavenger_after_free(false);
 }
 
+/* Its next slow call makes a new beginning. */
+static void be_newborn_again(struct thread *thread) {
+    end_thread(thread);
+    front_tls.cache = &newborn_cache;
+}
+
 bool front_sees_threads_end(void) { return atomic_load_explicit(&has_key, memory_order_acquire); }
 
 static bool start_locked(void) {
@@ -120,7 +127,7 @@ static bool ensure_key(void) {
     if (atomic_load_explicit(&has_key, memory_order_acquire))
         return true;
     pthread_key_t made;
-    if (pthread_key_create(&made, end_thread) != 0)
+    if (!os_call_begins(OS_CALL_KEY) || pthread_key_create(&made, end_thread) != 0)
         return false;
     os_lock_acquire(&front_start_lock);
     bool is_second = atomic_load_explicit(&has_key, memory_order_relaxed);
@@ -151,10 +158,11 @@ static hak_cold struct thread *begin_thread(void) {
     }
     front_tls.row = (struct row *)watch_shown_row(thread);
     front_tls.cache = watch_shown_cache(thread);
-    /* Without a key the thread's bins stay filled when it ends; the budget bounds
-     * what is lost. */
-    if (ensure_key())
-        pthread_setspecific(key, thread);
+    /* Nobody would see the thread end, and all that it has would be lost then. */
+    if (!ensure_key() || pthread_setspecific(key, thread) != 0) {
+        be_newborn_again(thread);
+        return NULL;
+    }
     return thread;
 }
 
@@ -162,10 +170,8 @@ void front_thread_idle(void) {
     struct thread *thread = front_tls.cache->thread;
     if (thread == NULL)
         return;
-    if (atomic_load_explicit(&has_key, memory_order_acquire))
-        pthread_setspecific(key, NULL); /* it is not this thread's to end any more */
-    end_thread(thread);
-    front_tls.cache = &newborn_cache;
+    pthread_setspecific(key, NULL); /* it is not this thread's to end any more */
+    be_newborn_again(thread);
     registry_release(1);
 }
 

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <ucontext.h>
 
+#include "os/calls.h"
+
 static os_fault_look *look_at;
 static struct sigaction before; /* what the program had */
 
@@ -77,6 +79,8 @@ static bool is_ours(const struct sigaction *action) {
  * replaced, until that is this file's own; `before` is known first, for an access may fault as
  * soon as the handler is there. */
 bool os_fault_watch(os_fault_look *look) {
+    if (!os_call_begins(OS_CALL_SIGNAL))
+        return false;
     look_at = look;
     int saved_errno = errno;
     struct sigaction replaced;

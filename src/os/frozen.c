@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include "os/calls.h"
 #include "os/memory.h"
 
 enum { FROZEN_PAGE_BYTES = 4096 };
@@ -19,6 +20,6 @@ hak_frozen _Alignas(FROZEN_PAGE_BYTES) __attribute__((used)) static char padding
 void os_freeze(void) {
     uintptr_t start = align_up((uintptr_t)section[0], os_page_size());
     uintptr_t end = align_down((uintptr_t)section[1], os_page_size());
-    if (start < end)
+    if (start < end && os_call_begins(OS_CALL_FREEZE))
         mprotect((void *)start, end - start, PROT_READ); // NOLINT(performance-no-int-to-ptr)
 }

@@ -20,6 +20,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/calls.h"
+
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -44,7 +46,6 @@ static bool refuses_huge_pages;
 static _Atomic bool lacks_populate; /* the kernel is too old for it */
 static _Atomic bool has_guards;     /* marks were seen to work, */
 static _Atomic bool lacks_guards;   /* or not, or memory is locked; from then on for ever */
-static _Atomic uint64_t calls[OS_CALL_KINDS];
 
 void os_memory_init(void) { page_size_bytes = getauxval(AT_PAGESZ); }
 
@@ -52,19 +53,8 @@ void os_memory_use_thp(enum os_thp thp) { refuses_huge_pages = thp == OS_THP_NEV
 
 size_t os_page_size(void) { return page_size_bytes; }
 
-uint64_t os_call_count(enum os_call kind) {
-    return atomic_load_explicit(&calls[kind], memory_order_relaxed);
-}
-
-/* Counts the call; false when a test wants it refused. */
-static bool call_begins(enum os_call kind) {
-    /* atomic: cold, telemetry; read in os_call_count, and orders nothing. */
-    atomic_fetch_add_explicit(&calls[kind], 1, memory_order_relaxed);
-    return os_test_refuses == NULL || !os_test_refuses(kind);
-}
-
 static void *map(enum os_call kind, void *address, size_t bytes, int protection, int flags) {
-    if (!call_begins(kind))
+    if (!os_call_begins(kind))
         return NULL;
     int saved_errno = errno;
     void *result = mmap(address, bytes, protection, flags, -1, 0);
@@ -73,7 +63,7 @@ static void *map(enum os_call kind, void *address, size_t bytes, int protection,
 }
 
 static bool advise(enum os_call kind, void *address, size_t bytes, int advice) {
-    if (!call_begins(kind))
+    if (!os_call_begins(kind))
         return false;
     int saved_errno = errno;
     bool done = madvise(address, bytes, advice) == 0;
@@ -94,7 +84,7 @@ void *os_reserve(size_t bytes) {
 }
 
 enum os_reserved os_reserve_at(void *address, size_t bytes) {
-    if (!call_begins(OS_CALL_RESERVE))
+    if (!os_call_begins(OS_CALL_RESERVE))
         return OS_REFUSED;
     int saved_errno = errno;
     void *start = mmap(address, bytes, PROT_NONE, ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -131,7 +121,7 @@ void os_ask_huge_pages(void *address, size_t bytes) {
 void *os_map_table(size_t bytes) { return map(OS_CALL_MAP, NULL, bytes, PROT_READ, ANONYMOUS); }
 
 bool os_table_make_writable(void *address, size_t bytes) {
-    if (!call_begins(OS_CALL_COMMIT))
+    if (!os_call_begins(OS_CALL_COMMIT))
         return false;
     int saved_errno = errno;
     bool done = mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
@@ -161,16 +151,16 @@ void *os_map_aligned(size_t bytes, size_t alignment) {
     return NULL;
 }
 
+/* Where that would make one mapping too many the addresses stay, but no memory. */
 void os_unmap(void *address, size_t bytes) {
-    /* atomic: cold, telemetry; read in os_call_count, and orders nothing. */
-    atomic_fetch_add_explicit(&calls[OS_CALL_UNMAP], 1, memory_order_relaxed);
     int saved_errno = errno;
-    munmap(address, bytes);
+    if (!os_call_begins(OS_CALL_UNMAP) || munmap(address, bytes) != 0)
+        madvise(address, bytes, MADV_DONTNEED);
     errno = saved_errno;
 }
 
 void *os_remap(void *address, size_t old_bytes, size_t new_bytes) {
-    if (!call_begins(OS_CALL_REMAP))
+    if (!os_call_begins(OS_CALL_REMAP))
         return NULL;
     int saved_errno = errno;
     void *result = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
@@ -179,7 +169,7 @@ void *os_remap(void *address, size_t old_bytes, size_t new_bytes) {
 }
 
 bool os_move_pages(void *from, void *to, size_t bytes) {
-    if (!call_begins(OS_CALL_REMAP))
+    if (!os_call_begins(OS_CALL_REMAP))
         return false;
     int saved_errno = errno;
     int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
@@ -215,11 +205,11 @@ static bool populate_by_call(void *address, size_t bytes) {
 }
 
 bool os_populate_kept(void *address, size_t bytes) {
-    return call_begins(OS_CALL_POPULATE) && populate_by_call(address, bytes);
+    return os_call_begins(OS_CALL_POPULATE) && populate_by_call(address, bytes);
 }
 
 bool os_populate(void *address, size_t bytes) {
-    if (!call_begins(OS_CALL_POPULATE))
+    if (!os_call_begins(OS_CALL_POPULATE))
         return false;
     if (populate_by_call(address, bytes))
         return true;
@@ -249,7 +239,7 @@ static bool mark(void *address, size_t bytes) {
 bool os_guard_splits(void) { return atomic_load_explicit(&lacks_guards, memory_order_relaxed); }
 
 bool os_guard(void *address, size_t bytes) {
-    if (!call_begins(OS_CALL_GUARD))
+    if (!os_call_begins(OS_CALL_GUARD))
         return false;
     int saved_errno = errno;
     bool done = mark(address, bytes);
@@ -264,7 +254,7 @@ bool os_guard(void *address, size_t bytes) {
 
 /* Some of the pages may have been guarded in one way and some in the other. */
 bool os_unguard(void *address, size_t bytes) {
-    if (!call_begins(OS_CALL_GUARD))
+    if (!os_call_begins(OS_CALL_GUARD))
         return false;
     int saved_errno = errno;
     bool splits = os_guard_splits();
@@ -275,6 +265,8 @@ bool os_unguard(void *address, size_t bytes) {
 }
 
 size_t os_resident_pages(void *address, size_t bytes) {
+    if (!os_call_begins(OS_CALL_LOOK))
+        return 0;
     unsigned char in_memory[OS_RESIDENT_MAX_PAGES];
     size_t pages = hak_min(bytes / page_size_bytes, (size_t)OS_RESIDENT_MAX_PAGES);
     int saved_errno = errno;

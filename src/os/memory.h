@@ -76,24 +76,4 @@ bool os_guard_splits(void);
 enum { OS_RESIDENT_MAX_PAGES = 1024 };
 size_t os_resident_pages(void *address, size_t bytes);
 
-/* Calls into the kernel made by this layer, by kind, for tests and statistics. */
-enum os_call {
-    OS_CALL_RESERVE,
-    OS_CALL_COMMIT,
-    OS_CALL_MAP,
-    OS_CALL_UNMAP,
-    OS_CALL_REMAP,
-    OS_CALL_PURGE,
-    OS_CALL_ADVISE,
-    OS_CALL_POPULATE,
-    OS_CALL_GUARD,
-    OS_CALL_KINDS,
-};
-uint64_t os_call_count(enum os_call kind);
-
-/* Fault injection: what a test links in is asked before each call of the kinds above; true makes
- * the call fail as if the kernel had refused. Weak, so that the library has nothing there: a
- * pointer to a function would be one that an attacker may write to. */
-bool os_test_refuses(enum os_call kind) __attribute__((weak, visibility("hidden")));
-
 #endif

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "os/calls.h"
 #include "os/memory.h"
 
 uint64_t os_now_ms(void) {
@@ -45,6 +46,8 @@ bool os_may_be_threaded(bool ask_libc) {
 }
 
 size_t os_thread_links(void) {
+    if (!os_call_begins(OS_CALL_ASK))
+        return 0;
     struct stat tasks;
     int saved_errno = errno;
     bool is_known = stat("/proc/self/task", &tasks) == 0;
@@ -55,7 +58,7 @@ size_t os_thread_links(void) {
 bool os_start_thread(void *(*main)(void *)) {
     enum { STACK_BYTES = 128 * 1024 }; /* most of it for other libraries' thread-local data */
     pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) != 0)
+    if (!os_call_begins(OS_CALL_THREAD) || pthread_attr_init(&attributes) != 0)
         return false;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
@@ -78,7 +81,8 @@ void os_name_thread(const char *name) { prctl(PR_SET_NAME, name); }
 unsigned os_processor_count(void) {
     uint64_t mask[8192 / WORD_BITS];
     int saved_errno = errno;
-    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
+    long bytes =
+        os_call_begins(OS_CALL_ASK) ? syscall(SYS_sched_getaffinity, 0, sizeof mask, mask) : -1;
     errno = saved_errno;
     unsigned count = 0;
     for (size_t w = 0; bytes > 0 && w < (size_t)bytes / sizeof mask[0]; w++)
@@ -104,7 +108,8 @@ static uint64_t scrambled(uint64_t word) {
 
 void os_random_fill(void *bytes, size_t count) {
     int saved_errno = errno;
-    long got = syscall(SYS_getrandom, bytes, count, GRND_NONBLOCK);
+    long got =
+        os_call_begins(OS_CALL_ASK) ? syscall(SYS_getrandom, bytes, count, GRND_NONBLOCK) : -1;
     errno = saved_errno;
     for (size_t i = got < 0 ? 0 : (size_t)got; i < count; i++)
         ((unsigned char *)bytes)[i] = (unsigned char)scrambled(os_random_seed() + i);
@@ -128,7 +133,9 @@ static const char *value_in_proc(const char *name) {
     static size_t length;
     if (text == NULL) {
         text = os_map_aligned(CAPACITY, 1);
-        int file = text == NULL ? -1 : open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+        int file = -1;
+        if (text != NULL && os_call_begins(OS_CALL_READ))
+            file = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
         if (file < 0)
             return NULL;
         ssize_t got;
@@ -190,7 +197,9 @@ bool os_file_read(const char *path, char *text, size_t capacity) {
     int saved_errno = errno;
     size_t length = 0;
     long got = -1;
-    int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    int file = -1;
+    if (os_call_begins(OS_CALL_READ))
+        file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     if (file >= 0) {
         do {
             got = syscall(SYS_read, file, text + length, capacity - 1 - length);
@@ -218,7 +227,7 @@ struct os_kept_file os_file_keep(int descriptor) {
     int saved_errno = errno;
     struct stat status;
     struct os_kept_file file = {.first = -1, .second = -1};
-    if (fstat(descriptor, &status) == 0)
+    if (os_call_begins(OS_CALL_ASK) && fstat(descriptor, &status) == 0)
         file = (struct os_kept_file){
             .first = descriptor,
             .second = fcntl(descriptor, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY),

@@ -5,6 +5,7 @@
 
 #include "hakmem/hakmem.h"
 #include "interpreter.h"
+#include "os/calls.h"
 #include "os/memory.h"
 #include "refusals.h"
 

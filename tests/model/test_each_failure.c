@@ -7,6 +7,8 @@
  *   k = 2   . x . . . .
  *   k = 3   . . x . . .
  *
+ * And in one more for each kind of call, in which all of that kind are.
+ *
  * A refusal may cost the block that was asked for, and nothing else: the operation after which it
  * is found leaves a whole heap, all other blocks keep their contents, and in the end all memory
  * is free and can be had again. */
@@ -28,6 +30,7 @@
 
 #include "hakmem/hakmem.h"
 #include "model.h"
+#include "os/calls.h"
 #include "os/memory.h"
 #include "pattern.h"
 #include "refusals.h"
@@ -36,22 +39,31 @@ enum {
     CALLS_MAX = 5000, /* a scene with more would take too long */
     HANG_SECONDS = 60,
     SMALL_BLOCKS = 6000,
+    THREAD_BLOCKS = 20,
     RANDOM_SCENES = 1 + MODEL_SCALE / 40,
     RANDOM_BYTES = 1500,
     PART_BYTES = 25, /* some operations */
 };
 #define MIB ((size_t)1 << 20)
 
-enum { REFUSED = 0, NOT_REACHED = 2, NO_PROCESS = 3 }; /* how a scene's process ends */
+/* How a scene's process ends: REFUSED and the kind of the call that was. */
+enum { NOT_REACHED = 2, NO_PROCESS = 3, REFUSED = 100 };
+
+/* What is refused: one call, the first being 1; or all of a kind. */
+struct refusal {
+    unsigned call;     /* 0: none */
+    enum os_call kind; /* OS_CALL_KINDS: none */
+};
+static struct refusal wanted = {0, OS_CALL_KINDS};
 
 static _Atomic unsigned calls;
-static unsigned refused_call; /* which it is; 0: none */
-static atomic_bool is_news;   /* it has been, and the heap was not looked at since */
+static _Atomic unsigned refused_kind; /* of the last one that was */
+static atomic_bool is_news;           /* one was, and the heap was not looked at since */
 
 static bool refuses(enum os_call kind) {
-    (void)kind;
-    if (atomic_fetch_add(&calls, 1) + 1 != refused_call)
+    if (atomic_fetch_add(&calls, 1) + 1 != wanted.call && kind != wanted.kind)
         return false;
+    atomic_store(&refused_kind, kind);
     atomic_store(&is_news, true);
     return true;
 }
@@ -184,9 +196,9 @@ static void play_small(unsigned unused) {
 
 static void *fill_in_thread(void *slot) {
     unsigned first = *(unsigned *)slot;
-    for (unsigned i = 0; i < 20; i++)
+    for (unsigned i = 0; i < THREAD_BLOCKS; i++)
         take(first + i, 100 + (size_t)i * 3000);
-    for (unsigned i = 0; i < 20; i += 2)
+    for (unsigned i = 0; i < THREAD_BLOCKS; i += 2)
         drop(first + i);
     return NULL;
 }
@@ -206,6 +218,42 @@ static void play_threads(unsigned unused) {
     purge();
 }
 
+static atomic_bool has_filled, may_end;
+
+static void *fill_and_wait(void *slot) {
+    fill_in_thread(slot);
+    atomic_store(&has_filled, true);
+    while (!atomic_load(&may_end))
+        usleep(1000);
+    return NULL;
+}
+
+/* With a second thread there the heap becomes dirty, and small blocks come and go for a while: the
+ * scavenger is made, and the pages that come next are looked up and asked for. */
+static void play_upkeep(unsigned unused) {
+    (void)unused;
+    enum { SMALL = 90, ROUNDS = 12 };
+    pthread_t thread;
+    unsigned first = SMALL + 1;
+    if (pthread_create(&thread, NULL, fill_and_wait, &first) != 0)
+        model_violated(&run, "no thread");
+    while (!atomic_load(&has_filled))
+        usleep(1000);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned i = 0; i < SMALL; i++)
+            take(i, 400 + i % 3);
+        take(SMALL, 2 * MIB);
+        usleep(5000);
+        for (unsigned i = 0; i <= SMALL; i++)
+            drop(i);
+    }
+    atomic_store(&may_end, true);
+    if (pthread_join(thread, NULL) != 0)
+        model_violated(&run, "no thread");
+    for (unsigned slot = first; slot < first + THREAD_BLOCKS; slot++)
+        drop(slot);
+}
+
 static void play_random(unsigned seed) {
     for (unsigned part = 0; part < RANDOM_BYTES / PART_BYTES; part++) {
         interpreter_run_random(&run, (uint64_t)seed << 32 | part, PART_BYTES);
@@ -218,20 +266,33 @@ static void play_random(unsigned seed) {
 static const struct scene {
     const char *name;
     void (*play)(unsigned seed);
+    unsigned seeds;
+    const char *options; /* besides those of the test */
 } scenes[] = {
-    {"large", play_large},     {"huge", play_huge},     {"small", play_small},
-    {"threads", play_threads}, {"random", play_random}, {NULL, NULL},
+    {"large", play_large, 1, ""},
+    {"huge", play_huge, 1, ""},
+    {"small", play_small, 1, ""},
+    {"threads", play_threads, 1, ""},
+    {"upkeep", play_upkeep, 1, "profile=balanced"},
+    {"random", play_random, RANDOM_SCENES, ""},
+    {"hardened", play_random, 1, "hardened=2"},
+    {"guarded", play_random, 1, "guard_rate=1,guard_slots=40"},
 };
+enum { SCENES = sizeof scenes / sizeof scenes[0] };
 
 /* What a process is to play is in its environment: the heap starts before main has arguments. */
-enum { WORD_BYTES = 16 };
+enum { WORD_BYTES = 16, OPTIONS_BYTES = 256 };
 static const char call_name[] = "MODEL_REFUSED_CALL";
+static const char kind_name[] = "MODEL_REFUSED_KIND";
+static const char options_name[] = "HAKMEM_OPTIONS";
 
 __attribute__((constructor(101))) static void refuse_from_the_start(void) {
-    const char *text = getenv(call_name);
-    if (text == NULL)
+    const char *call = getenv(call_name);
+    const char *kind = getenv(kind_name);
+    if (call == NULL || kind == NULL)
         return;
-    refused_call = (unsigned)strtoul(text, NULL, 10);
+    wanted.call = (unsigned)strtoul(call, NULL, 10);
+    wanted.kind = (enum os_call)strtoul(kind, NULL, 10);
     refuses_call = refuses;
 }
 
@@ -246,74 +307,89 @@ static int play(void (*scene)(unsigned seed), unsigned seed) {
     run.expects_refusals = false;
     interpreter_run_random(&run, seed, 200);
     interpreter_end(&run);
-    return atomic_load(&calls) < refused_call ? NOT_REACHED : REFUSED;
+    if (atomic_load(&calls) < wanted.call)
+        return NOT_REACHED;
+    return REFUSED + (int)atomic_load(&refused_kind);
 }
 
-_Noreturn static void play_in_child(const char *name, unsigned seed, unsigned call) {
-    char seed_text[WORD_BYTES], call_text[WORD_BYTES];
+static void set_number(const char *name, unsigned number) {
+    char text[WORD_BYTES];
+    snprintf(text, sizeof text, "%u", number);
+    setenv(name, text, 1);
+}
+
+_Noreturn static void play_in_child(const struct scene *scene, unsigned seed,
+                                    struct refusal refusal) {
+    char seed_text[WORD_BYTES], options_text[OPTIONS_BYTES];
+    const char *options = getenv(options_name);
     snprintf(seed_text, sizeof seed_text, "%u", seed);
-    snprintf(call_text, sizeof call_text, "%u", call);
-    setenv(call_name, call_text, 1);
+    snprintf(options_text, sizeof options_text, "%s,%s", options == NULL ? "" : options,
+             scene->options);
+    setenv(options_name, options_text, 1);
+    set_number(call_name, refusal.call);
+    set_number(kind_name, refusal.kind);
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     signal(SIGABRT, SIG_DFL);
-    execl("/proc/self/exe", "model_each_failure", name, seed_text, NULL);
+    execl("/proc/self/exe", "model_each_failure", scene->name, seed_text, NULL);
     _exit(NO_PROCESS);
 }
 
-static void refuse_each(const char *name, unsigned seed) {
-    int code = REFUSED;
-    unsigned call = 0;
-    while (code == REFUSED) {
-        assert_true(++call <= CALLS_MAX);
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0)
-            play_in_child(name, seed, call);
-        int status = 0;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-        if (code != REFUSED && code != NOT_REACHED)
-            fail_msg("with call %u refused (seed %u) it ends with status 0x%x", call, seed,
-                     (unsigned)status);
+/* How a scene's process ends. */
+static int refuse(const struct scene *scene, unsigned seed, struct refusal refusal) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        play_in_child(scene, seed, refusal);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (code != NOT_REACHED && (code < REFUSED || code >= REFUSED + OS_CALL_KINDS))
+        fail_msg("%s: with call %u and kind %d refused (seed %u) it ends with status 0x%x",
+                 scene->name, refusal.call, (int)refusal.kind, seed, (unsigned)status);
+    return code;
+}
+
+static unsigned refused_of_kind[OS_CALL_KINDS];
+
+static void test_scene(void **state) {
+    const struct scene *scene = *state;
+    for (unsigned seed = 1; seed <= scene->seeds; seed++) {
+        struct refusal refusal = {1, OS_CALL_KINDS};
+        int code;
+        for (; (code = refuse(scene, seed, refusal)) != NOT_REACHED; refusal.call++) {
+            assert_true(refusal.call < CALLS_MAX);
+            refused_of_kind[code - REFUSED]++;
+        }
+        assert_true(refusal.call > 10); /* it did call the kernel */
+        printf("%u calls refused, one at a time\n", refusal.call - 1);
     }
-    assert_true(call > 10); /* it did call the kernel */
-    printf("%u calls refused, one at a time\n", call - 1);
 }
 
-static void test_large(void **state) {
+static void test_each_kind_was_refused(void **state) {
     (void)state;
-    refuse_each("large", 0);
+    for (unsigned kind = 0; kind < OS_CALL_KINDS; kind++) {
+        if (refused_of_kind[kind] == 0)
+            fail_msg("none of these was a call of kind %u", kind);
+    }
 }
 
-static void test_huge(void **state) {
+/* A whole kind, from the start to the end of the scene. */
+static void test_all_of_each_kind(void **state) {
     (void)state;
-    refuse_each("huge", 0);
-}
-
-static void test_small(void **state) {
-    (void)state;
-    refuse_each("small", 0);
-}
-
-static void test_threads(void **state) {
-    (void)state;
-    refuse_each("threads", 0);
-}
-
-static void test_random(void **state) {
-    (void)state;
-    for (unsigned seed = 1; seed <= RANDOM_SCENES; seed++)
-        refuse_each("random", seed);
+    for (const struct scene *scene = scenes; scene < scenes + SCENES; scene++) {
+        for (enum os_call kind = 0; kind < OS_CALL_KINDS; kind++)
+            refuse(scene, 1, (struct refusal){0, kind});
+    }
 }
 
 int main(int count, char **arguments) {
-    for (const struct scene *scene = scenes; count == 3 && scene->name != NULL; scene++) {
-        if (strcmp(scene->name, arguments[1]) == 0)
-            return play(scene->play, (unsigned)strtoul(arguments[2], NULL, 10));
+    struct CMUnitTest tests[SCENES + 2];
+    for (unsigned i = 0; i < SCENES; i++) {
+        if (count == 3 && strcmp(scenes[i].name, arguments[1]) == 0)
+            return play(scenes[i].play, (unsigned)strtoul(arguments[2], NULL, 10));
+        tests[i] = (struct CMUnitTest){scenes[i].name, test_scene, NULL, NULL, (void *)&scenes[i]};
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_large),   cmocka_unit_test(test_huge),   cmocka_unit_test(test_small),
-        cmocka_unit_test(test_threads), cmocka_unit_test(test_random),
-    };
+    tests[SCENES] = (struct CMUnitTest)cmocka_unit_test(test_each_kind_was_refused);
+    tests[SCENES + 1] = (struct CMUnitTest)cmocka_unit_test(test_all_of_each_kind);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

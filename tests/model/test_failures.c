@@ -14,6 +14,7 @@
 
 #include "hakmem/hakmem.h"
 #include "interpreter.h"
+#include "os/calls.h"
 #include "os/memory.h"
 #include "pattern.h"
 #include "refusals.h"

@@ -3,7 +3,7 @@
 #ifndef HAK_TESTS_UNIT_REFUSALS_H
 #define HAK_TESTS_UNIT_REFUSALS_H
 
-#include "os/memory.h"
+#include "os/calls.h"
 
 /* Asked before each call, in whichever thread; true refuses it. NULL: all are granted. */
 hak_global bool (*refuses_call)(enum os_call kind);

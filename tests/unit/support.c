@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "os/calls.h"
 #include "os/memory.h"
 #include "os/options.h"
 #include "refusals.h"

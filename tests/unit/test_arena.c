@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "os/calls.h"
 #include "os/memory.h"
 #include "os/metadata.h"
 #include "os/system.h"

@@ -8,6 +8,7 @@
 
 #include "modes/guard.h"
 #include "modes/guarded.h"
+#include "os/calls.h"
 #include "os/memory.h"
 #include "os/options.h"
 #include "span/arena.h"

@@ -1,5 +1,6 @@
 /* Huge pages: what the kernel's files say, which SuperSlabs ask for them, and that these
  * go back to the kernel as a whole. */
+#include "os/calls.h"
 #include "support.h"
 
 #include <string.h>

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "os/calls.h"
 #include "os/memory.h"
 #include "span/large.h"
 

@@ -1,4 +1,5 @@
 /* What counts as heap, and that nothing is counted that the hard limit does not allow. */
+#include "os/calls.h"
 #include "support.h"
 
 #include <limits.h>

@@ -1,4 +1,5 @@
 /* In-use marks and cuts (modes/marks.c). */
+#include "os/calls.h"
 #include "support.h"
 
 #include <pthread.h>

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/calls.h"
 #include "os/memory.h"
 #include "os/metadata.h"
 

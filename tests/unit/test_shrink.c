@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "os/calls.h"
 #include "os/memory.h"
 #include "os/options.h"
 #include "slab/slab.h"

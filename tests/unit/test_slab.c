@@ -1,5 +1,6 @@
 /* Slabs: random batches taken and given against a model of who has which block,
  * and the policies, each by a scene. test_flush.c has the checks of a flush. */
+#include "os/calls.h"
 #include "support.h"
 
 #include <string.h>

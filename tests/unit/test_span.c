@@ -3,6 +3,7 @@
  * policies. */
 #include "support.h"
 
+#include "os/calls.h"
 #include "os/memory.h"
 #include "os/system.h"
 #include "span/arena.h"

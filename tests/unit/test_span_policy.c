@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "os/calls.h"
 #include "os/memory.h"
 #include "os/options.h"
 #include "os/system.h"
