@@ -63,10 +63,11 @@ static bool is_large(size_t bytes) { return bytes > MID_BYTES; }
 static unsigned own_capacity_max(unsigned class) {
     const struct hak_profile *profile = options_profile();
     size_t bytes = class_size(class);
-    size_t blocks =
-        hak_min(profile->cache_class_bytes / bytes, (size_t)profile->cache_class_blocks - 1);
-    size_t least = is_mid(bytes) ? profile->cache_mid_blocks : 1;
-    return (unsigned)hak_max(blocks, least);
+    /* A quotient without a division: exact, for bins hold no more bytes than a slab
+     * (tests/unit/test_classes.c). */
+    unsigned blocks = class_index(&size_classes[class], profile->cache_class_bytes);
+    unsigned least = is_mid(bytes) ? profile->cache_mid_blocks : 1;
+    return hak_max(hak_min(blocks, profile->cache_class_blocks - 1), least);
 }
 
 static size_t earned_bytes(const struct thread *thread) {

@@ -243,7 +243,12 @@ void registry_promise(struct thread *thread, size_t bytes);
 /* In the child of a fork: all threads but survivor (NULL: none) are gone; their
  * bins are reclaimed one thread a call by registry_reclaim. */
 void registry_orphan_all_but(struct thread *survivor);
-void registry_reclaim(void);
+hak_global _Atomic bool registry_has_orphans; /* a hint that saves the lock */
+void registry_reclaim_one(void);
+hak_inline void registry_reclaim(void) {
+    if (hak_unlikely(atomic_load_explicit(&registry_has_orphans, memory_order_relaxed)))
+        registry_reclaim_one();
+}
 
 /* Asks all threads but asker (NULL: all) to send their blocks home, which each does in its
  * next slow call. Their own bins are closed, so that the next free is one. */

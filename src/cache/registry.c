@@ -16,18 +16,17 @@
 
 struct os_lock registry_lock;
 
-enum {
-    SHARE_PART = 2, /* a thread may have this part of what the others have left, */
-    LEAST_PART = 4, /* and in any case this part of an equal share */
-};
+/* A thread may have this part of what the others have left, and in any case this part of an equal
+ * share. */
+enum { SHARE_PART = 2, LEAST_PART = 4 };
 static const size_t promise_step_bytes = 16 * KIB;
 
 static struct list alive = {&alive, &alive};
 static struct list dead = {&dead, &dead}; /* released ones behind the others */
 static struct list orphans = {&orphans, &orphans};
 static struct list reclaimed = {&reclaimed, &reclaimed};
+_Atomic bool registry_has_orphans;
 static _Atomic unsigned alive_count;
-static _Atomic bool has_orphans;      /* a hint that saves the lock */
 static _Atomic size_t promised_bytes; /* by those alive */
 static unsigned per_shard[MAX_SHARDS];
 
@@ -38,9 +37,11 @@ size_t registry_budget_bytes(const struct thread *thread) {
     size_t total = profile->cache_total_bytes;
     size_t others =
         atomic_load_explicit(&promised_bytes, memory_order_relaxed) - thread->promised_bytes;
-    size_t left = others < total ? total - others : 0;
-    size_t least = total / hak_max(registry_count(), 1u) / LEAST_PART;
-    return hak_clamp(hak_max(left / SHARE_PART, least), profile->cache_thread_min_bytes,
+    size_t share = others < total ? (total - others) / SHARE_PART : 0;
+    if (share >= profile->cache_thread_max_bytes)
+        return profile->cache_thread_max_bytes;
+    size_t least = (uint32_t)(total / LEAST_PART) / hak_max(registry_count(), 1u);
+    return hak_clamp(hak_max(share, least), profile->cache_thread_min_bytes,
                      profile->cache_thread_max_bytes);
 }
 
@@ -150,19 +151,17 @@ void registry_orphan_all_but(struct thread *survivor) {
         per_shard[survivor->shard]++;
         count_alive(1);
     }
-    atomic_store_explicit(&has_orphans, !list_is_empty(&orphans), memory_order_relaxed);
+    atomic_store_explicit(&registry_has_orphans, !list_is_empty(&orphans), memory_order_relaxed);
 }
 
-void registry_reclaim(void) {
-    if (hak_likely(!atomic_load_explicit(&has_orphans, memory_order_relaxed)))
-        return;
+void registry_reclaim_one(void) {
     struct thread *orphan = NULL;
     os_lock_acquire(&registry_lock);
     if (!list_is_empty(&orphans)) {
         orphan = container_of(orphans.next, struct thread, link);
         list_remove(&orphan->link);
     }
-    atomic_store_explicit(&has_orphans, !list_is_empty(&orphans), memory_order_relaxed);
+    atomic_store_explicit(&registry_has_orphans, !list_is_empty(&orphans), memory_order_relaxed);
     os_lock_release(&registry_lock);
     if (orphan == NULL)
         return;

@@ -90,7 +90,7 @@ enum { DEFAULT_HARDENED = 0, DEFAULT_HISTORY = 0, DEFAULT_LEAKS = 0 };
 static const struct hak_options defaults = DEFAULT_OPTIONS;
 hak_frozen struct hak_options hak_options = DEFAULT_OPTIONS;
 
-hak_frozen static struct hak_profile profile_in_force;
+hak_frozen struct hak_profile options_in_force;
 
 enum option_kind { OPTION_CHOICE, OPTION_NUMBER, OPTION_BYTES, OPTION_LIMIT, OPTION_PATH };
 
@@ -321,12 +321,12 @@ static bool apply(char *pair) {
 }
 
 static void settle_profile(void) {
-    profile_in_force = profiles[hak_options.profile];
+    options_in_force = profiles[hak_options.profile];
     if (hak_options.decay_ms != OPTION_FROM_PROFILE)
-        profile_in_force.decay_ms = hak_options.decay_ms;
+        options_in_force.decay_ms = hak_options.decay_ms;
     if (hak_options.thp != OS_THP_DEFAULT) {
-        profile_in_force.thp = hak_options.thp;
-        profile_in_force.thp_from_bytes = 0;
+        options_in_force.thp = hak_options.thp;
+        options_in_force.thp_from_bytes = 0;
     }
 }
 
@@ -366,8 +366,6 @@ void options_load(void) {
     const char *text = os_environment("HAKMEM_OPTIONS");
     options_parse(text == NULL ? "" : text);
 }
-
-const struct hak_profile *options_profile(void) { return &profile_in_force; }
 
 bool options_print(const char *name, struct format_buffer *out) {
     const struct option *option = find_option(name);

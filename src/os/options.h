@@ -75,7 +75,8 @@ void options_load(void);
 void options_parse(const char *text);
 
 /* The numbers of the profile in force, options applied. */
-const struct hak_profile *options_profile(void);
+hak_global struct hak_profile options_in_force;
+hak_inline const struct hak_profile *options_profile(void) { return &options_in_force; }
 
 /* The value in force as text; false if no option has that name. */
 bool options_print(const char *name, struct format_buffer *out);

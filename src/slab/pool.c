@@ -16,7 +16,7 @@ struct os_lock pools_opening_lock;
 
 /* Sets up a pool's lists at its first use, so that the thousands of pools that a
  * program never uses cost nothing. */
-static hak_cold void open_pool(struct pool *pool) {
+hak_cold void pool_open(struct pool *pool) {
     os_lock_acquire(&pools_opening_lock);
     if (!atomic_load_explicit(&pool->is_open, memory_order_relaxed)) {
         for (unsigned rank = 0; rank < FILL_RANKS; rank++)
@@ -28,14 +28,6 @@ static hak_cold void open_pool(struct pool *pool) {
         atomic_store_explicit(&pool->is_open, true, memory_order_release);
     }
     os_lock_release(&pools_opening_lock);
-}
-
-struct pool *pool_lock(unsigned shard, unsigned class) {
-    struct pool *pool = &pools[shard][class];
-    if (hak_unlikely(!atomic_load_explicit(&pool->is_open, memory_order_acquire)))
-        open_pool(pool);
-    os_lock_acquire(&pool->lock);
-    return pool;
 }
 
 struct pool *pool_lock_of(struct span *span) {

@@ -32,7 +32,14 @@ hak_inline void span_set_home(struct span *span, uint16_t home) {
 hak_inline unsigned span_class(const struct span *span) { return home_class(span_home(span)); }
 
 /* Locks a class's pool in a shard, setting it up at its first use. */
-struct pool *pool_lock(unsigned shard, unsigned class);
+void pool_open(struct pool *pool);
+hak_inline struct pool *pool_lock(unsigned shard, unsigned class) {
+    struct pool *pool = &pools[shard][class];
+    if (hak_unlikely(!atomic_load_explicit(&pool->is_open, memory_order_acquire)))
+        pool_open(pool);
+    os_lock_acquire(&pool->lock);
+    return pool;
+}
 
 /* Locks the pool that a slab belongs to, wherever it wanders meanwhile; NULL: it is none. */
 struct pool *pool_lock_of(struct span *span);
@@ -107,7 +114,16 @@ struct pages_step pages_purge_step(void);
 
 /* --- shrink.c ------------------------------------------------------------------ */
 
-/* Blocks of the pool's class have been taken, or given if that is negative. */
-void shrink_count(struct pool *pool, unsigned class, int64_t blocks);
+/* Blocks of the pool's class have been taken, or given if that is negative. A pool keeps small
+ * changes to itself. */
+enum { SHRINK_TOLD_BYTES = 16 * 1024 };
+void shrink_tell(int64_t bytes);
+hak_inline void shrink_count(struct pool *pool, unsigned class, int64_t blocks) {
+    int64_t bytes = pool->untold_bytes + blocks * (int64_t)class_size(class);
+    bool is_told = bytes >= SHRINK_TOLD_BYTES || bytes <= -SHRINK_TOLD_BYTES;
+    pool->untold_bytes = (int16_t)(is_told ? 0 : bytes);
+    if (is_told)
+        shrink_tell(bytes);
+}
 
 #endif

@@ -22,7 +22,6 @@
 #include "span/arena.h"
 
 enum {
-    TOLD_BYTES = 16 * 1024,         /* a pool keeps smaller changes to itself */
     FALL_SHARE = 2,                 /* of the most live bytes: lost between two looks, */
     LEAST_LOST_BYTES = 1024 * 1024, /* and so many more */
     BACK_SHARE = 4,                 /* all but this share of what it fell from: it is back */
@@ -45,12 +44,7 @@ static struct {
 #define LOAD(field) atomic_load_explicit(&shrink.field, memory_order_relaxed)
 #define STORE(field, value) atomic_store_explicit(&shrink.field, value, memory_order_relaxed)
 
-void shrink_count(struct pool *pool, unsigned class, int64_t blocks) {
-    int64_t bytes = pool->untold_bytes + blocks * (int64_t)class_size(class);
-    bool is_told = bytes >= TOLD_BYTES || bytes <= -TOLD_BYTES;
-    pool->untold_bytes = (int16_t)(is_told ? 0 : bytes);
-    if (!is_told)
-        return;
+void shrink_tell(int64_t bytes) {
     /* atomic: warm, telemetry; no partner: a sum. */
     int64_t live =
         atomic_fetch_add_explicit(&shrink.live_bytes, bytes, memory_order_relaxed) + bytes;

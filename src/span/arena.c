@@ -30,18 +30,15 @@ enum {
 };
 
 struct os_lock arena_lock;
+struct arena_hints arena_hints;
 
 static uint64_t free_set[MAX_SUPERS / WORD_BITS];
 static size_t frontier; /* SuperSlabs below it have been tried */
 static size_t reserved_count;
 static size_t committed_count;
-static _Atomic size_t taken_count; /* read without the lock */
-static struct list dirty_list;     /* oldest first */
-static _Atomic bool looks_dirty;   /* a hint that saves the lock: the list is not empty */
+static struct list dirty_list; /* oldest first */
 
 void arena_init(void) { list_init(&dirty_list); }
-
-size_t arena_taken(void) { return atomic_load_explicit(&taken_count, memory_order_relaxed); }
 
 static size_t super_limit(void) { return window_slab_count / SUPER_SLABS; }
 
@@ -164,7 +161,7 @@ static struct super *describe(size_t index) {
 }
 
 static void count_taken(size_t change) {
-    atomic_store_explicit(&taken_count, arena_taken() + change, memory_order_relaxed);
+    atomic_store_explicit(&arena_hints.taken, arena_taken() + change, memory_order_relaxed);
 }
 
 /* Takes [index, index + count) off the free set; their descriptors exist. */
@@ -190,7 +187,7 @@ static void give_back(size_t index, size_t count) {
 
 static void note_dirty(struct super *super) {
     list_push_back(&dirty_list, &super->dirty_link);
-    atomic_store_explicit(&looks_dirty, true, memory_order_relaxed);
+    atomic_store_explicit(&arena_hints.looks_dirty, true, memory_order_relaxed);
 }
 
 /* Gives claimed ones back untouched. */
@@ -363,13 +360,11 @@ static struct super *claim_oldest_dirty(struct purge *purge) {
         if (is_young || !claim(window_super_index(super->start), 1))
             super = NULL;
     } else {
-        atomic_store_explicit(&looks_dirty, false, memory_order_relaxed);
+        atomic_store_explicit(&arena_hints.looks_dirty, false, memory_order_relaxed);
     }
     os_lock_release(&arena_lock);
     return super;
 }
-
-bool arena_looks_dirty(void) { return atomic_load_explicit(&looks_dirty, memory_order_relaxed); }
 
 void arena_purge(struct purge *purge) {
     struct super *super;

@@ -30,11 +30,22 @@ void arena_give(struct super *super, uint64_t now_ms);
 /* Purges free SuperSlabs. Called with purge_lock alone. */
 void arena_purge(struct purge *purge);
 
-/* SuperSlabs that shards or runs have: how large the heap is, roughly. Read without a lock. */
-size_t arena_taken(void);
+/* Both change under the lock, and are read without as hints. */
+struct arena_hints {
+    _Atomic size_t taken;
+    _Atomic bool looks_dirty;
+};
+hak_global struct arena_hints arena_hints;
 
-/* Whether that would find any: a hint. */
-bool arena_looks_dirty(void);
+/* SuperSlabs that shards or runs have: how large the heap is, roughly. */
+hak_inline size_t arena_taken(void) {
+    return atomic_load_explicit(&arena_hints.taken, memory_order_relaxed);
+}
+
+/* Whether arena_purge would find any. */
+hak_inline bool arena_looks_dirty(void) {
+    return atomic_load_explicit(&arena_hints.looks_dirty, memory_order_relaxed);
+}
 
 /* No SuperSlab from this index on has ever been used. */
 size_t arena_frontier(void);

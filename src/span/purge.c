@@ -31,14 +31,16 @@ enum { STEADY_SHARE = 1024 }; /* or such a part of it */
 enum { ALLOWANCE_MS = 20 };   /* an allowance not used adds up over this long */
 
 /* A heap in steady state has a few slabs that become empty and are wanted again all the
- * time; so a small share of it may stay. Each shard may keep its part of that, and what
- * the others leave of theirs. */
-static size_t kept_slabs(const struct span_shard *shard) {
+ * time; so a small share of it may stay. */
+static size_t kept_by_all(void) {
     const struct hak_profile *profile = options_profile();
-    if (profile->decay_ms == 0)
-        return 0;
     size_t share = arena_taken() * SUPER_SLABS / KEPT_SHARE;
-    size_t kept = hak_max(share, profile->kept_bytes / SLAB_BYTES);
+    return profile->decay_ms == 0 ? 0 : hak_max(share, profile->kept_bytes / SLAB_BYTES);
+}
+
+/* Each shard may keep its part of that, and what the others leave of theirs. */
+static size_t kept_slabs(const struct span_shard *shard) {
+    size_t kept = kept_by_all();
     size_t others = 0;
     for (unsigned s = 0; s < span_shard_count(); s++)
         others += &span_shards[s] == shard ? 0 : shard_dirty_slabs(&span_shards[s]);
@@ -122,9 +124,10 @@ static struct purge decayed(uint64_t now_ms) {
 }
 
 bool span_decay(unsigned shard, uint64_t now_ms) {
-    /* Most calls find nothing: then they need no lock to see it. */
-    size_t kept = kept_slabs(&span_shards[shard]);
-    if (shard_dirty_slabs(&span_shards[shard]) <= kept && !arena_looks_dirty())
+    /* Most calls find nothing: then they need no lock to see it, and no look at other shards. */
+    size_t dirty = shard_dirty_slabs(&span_shards[shard]);
+    bool is_little = dirty * span_shard_count() <= kept_by_all();
+    if ((is_little || dirty <= kept_slabs(&span_shards[shard])) && !arena_looks_dirty())
         return false;
     /* Somebody else is at it; what of this shard is left then, nobody knows. */
     if (!os_lock_try(&purge_lock))

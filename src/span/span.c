@@ -17,16 +17,14 @@
 #include "span/purge.h"
 #include "span/shard.h"
 
-static unsigned shard_count;
+unsigned span_shards_used;
 
 void span_init(unsigned count) {
     limits_init();
-    shard_count = count + 1;
-    for (unsigned s = 0; s < shard_count; s++)
+    span_shards_used = count + 1;
+    for (unsigned s = 0; s < span_shards_used; s++)
         shard_init(&span_shards[s]);
 }
-
-unsigned span_shard_count(void) { return shard_count; }
 
 /* Makes slab `first` of super the head of a span; its slabs are taken. */
 static struct span *begin_span(struct span_shard *shard, struct super *super, unsigned first,
@@ -142,7 +140,7 @@ static struct span *take_anywhere(struct span_shard *home, const struct span_req
     os_lock_acquire(&purge_lock);
     struct span *span = take_within(home, &least, is_untouched);
     bool is_there;
-    for (unsigned s = 0; s < shard_count && span == NULL; s++)
+    for (unsigned s = 0; s < span_shards_used && span == NULL; s++)
         span = take_own(&span_shards[s], &least, &is_there, is_untouched);
     os_lock_release(&purge_lock);
     return span;
@@ -426,7 +424,7 @@ bool span_resize(struct span *span, size_t slabs) {
 
 struct span_stats span_stats(void) {
     struct span_stats stats = {0};
-    for (unsigned s = 0; s < shard_count; s++) {
+    for (unsigned s = 0; s < span_shards_used; s++) {
         struct span_shard *shard = &span_shards[s];
         os_lock_acquire(&shard->lock);
         stats.super_count += shard->super_count;

@@ -9,7 +9,8 @@
 /* For so many shards, and one more behind them, which no thread belongs to: of guarded blocks
  * (modes/guard.c). Few, and kept long, they would hold SuperSlabs of others. */
 void span_init(unsigned shard_count);
-unsigned span_shard_count(void); /* with that one */
+hak_global unsigned span_shards_used; /* with that one */
+hak_inline unsigned span_shard_count(void) { return span_shards_used; }
 hak_inline unsigned span_guard_shard(void) { return span_shard_count() - 1; }
 
 /* Pages that have been used cost no fault, but are resident, all of them; untouched ones

@@ -118,6 +118,15 @@ static void test_every_offset(void **state) {
 
 /* A span of any length between the shortest and the best: its last block ends within, and what
  * lies behind is found to be none by its index. */
+/* What a bin of so many bytes holds (cache/bins.c): a quotient that need not be exact. */
+static void test_every_bin(void **state) {
+    (void)state;
+    for (unsigned class = 1; class < CLASS_COUNT; class ++) {
+        for (size_t bytes = KIB; bytes <= SLAB_BYTES; bytes += KIB)
+            assert_int_equal(class_index(&size_classes[class], bytes), bytes / class_size(class));
+    }
+}
+
 static void test_every_length(void **state) {
     (void)state;
     for (unsigned class = 1; class < CLASS_COUNT; class ++) {
@@ -195,6 +204,7 @@ int main(void) {
         cmocka_unit_test(test_every_size_by_the_fast_path),
         cmocka_unit_test(test_every_offset),
         cmocka_unit_test(test_every_length),
+        cmocka_unit_test(test_every_bin),
         cmocka_unit_test(test_every_size_at_every_alignment),
         cmocka_unit_test(test_natural_alignment),
         cmocka_unit_test(test_entries_and_homes),
