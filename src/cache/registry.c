@@ -12,12 +12,13 @@
 #include "cache/cache.h"
 #include "os/metadata.h"
 #include "os/options.h"
+#include "span/arena.h"
 #include "span/limits.h"
 
 struct os_lock registry_lock;
 
 /* A thread may have this part of what the others have left, and in any case this part of an equal
- * share. */
+ * share; a whole one of what a large heap adds. */
 enum { SHARE_PART = 2, LEAST_PART = 4 };
 static const size_t promise_step_bytes = 16 * KIB;
 
@@ -32,15 +33,27 @@ static unsigned per_shard[MAX_SHARDS];
 
 unsigned registry_count(void) { return atomic_load_explicit(&alive_count, memory_order_relaxed); }
 
+/* What a large heap adds to the budget: hundreds of threads that have worked and sleep now hold all
+ * of a small one's, and those that work would have a block of each size left. */
+static size_t added_bytes(const struct hak_profile *profile) {
+    if (profile->cache_heap_part == 0)
+        return 0;
+    size_t part = arena_taken() * SUPER_BYTES / profile->cache_heap_part;
+    part = hak_min(part, (size_t)UINT32_MAX / 2);
+    return part - hak_min(part, profile->cache_total_bytes);
+}
+
 size_t registry_budget_bytes(const struct thread *thread) {
     const struct hak_profile *profile = options_profile();
-    size_t total = profile->cache_total_bytes;
+    size_t added = added_bytes(profile);
+    size_t total = profile->cache_total_bytes + added;
     size_t others =
         atomic_load_explicit(&promised_bytes, memory_order_relaxed) - thread->promised_bytes;
     size_t share = others < total ? (total - others) / SHARE_PART : 0;
     if (share >= profile->cache_thread_max_bytes)
         return profile->cache_thread_max_bytes;
-    size_t least = (uint32_t)(total / LEAST_PART) / hak_max(registry_count(), 1u);
+    size_t shared = profile->cache_total_bytes / LEAST_PART + added;
+    size_t least = (uint32_t)shared / hak_max(registry_count(), 1u);
     return hak_clamp(hak_max(share, least), profile->cache_thread_min_bytes,
                      profile->cache_thread_max_bytes);
 }

@@ -17,6 +17,7 @@ static const struct hak_profile profiles[] = {
         {
             .name = "speed",
             .cache_total_bytes = 128 * MIB,
+            .cache_heap_part = 16,
             .cache_thread_min_bytes = 256 * KIB,
             .cache_thread_max_bytes = 32 * MIB,
             .cache_class_bytes = 64 * KIB,
@@ -36,6 +37,7 @@ static const struct hak_profile profiles[] = {
         {
             .name = "balanced",
             .cache_total_bytes = 32 * MIB,
+            .cache_heap_part = 32,
             .cache_thread_min_bytes = 32 * KIB,
             .cache_thread_max_bytes = 16 * MIB,
             .cache_class_bytes = 32 * KIB,
@@ -55,6 +57,7 @@ static const struct hak_profile profiles[] = {
         {
             .name = "lean",
             .cache_total_bytes = 4 * MIB,
+            .cache_heap_part = 0,
             .cache_thread_min_bytes = 8 * KIB,
             .cache_thread_max_bytes = 128 * KIB,
             .cache_class_bytes = 8 * KIB,

@@ -17,7 +17,8 @@ enum page_purge { PAGE_PURGE_NEVER, PAGE_PURGE_QUIET, PAGE_PURGE_ALWAYS };
 /* How much memory is kept warm. One row a profile in options.c. */
 struct hak_profile {
     const char *name;
-    size_t cache_total_bytes;      /* all thread caches together; law 5's budget */
+    size_t cache_total_bytes;      /* all thread caches together; law 5's budget; */
+    unsigned cache_heap_part;      /* or one so-many-th of the heap if that is more; 0: never */
     size_t cache_thread_min_bytes; /* of that to one thread: at least, at most */
     size_t cache_thread_max_bytes;
     size_t cache_class_bytes;    /* one bin: as many blocks as fit, */

@@ -165,6 +165,27 @@ static void test_sleepers_stay_within_the_total(void **state) {
     }
 }
 
+/* Sleepers that hold what a small heap's caches may hold leave the least to the others; of a heap
+ * of 64 GiB there is enough for all. lean has no such part. */
+static void test_a_large_heap_has_larger_caches(void **state) {
+    (void)state;
+    const struct hak_profile *profile = options_profile();
+    struct thread *sleeper = registry_add();
+    struct thread *thread = registry_add();
+    registry_promise(sleeper, profile->cache_total_bytes);
+    size_t least = registry_budget_bytes(thread);
+    assert_true(least <= hak_max(profile->cache_thread_min_bytes, profile->cache_total_bytes / 8));
+    size_t taken = arena_taken();
+    atomic_store(&arena_hints.taken, 64 * GIB / SUPER_BYTES);
+    size_t budget = registry_budget_bytes(thread);
+    atomic_store(&arena_hints.taken, taken);
+    assert_int_equal(budget,
+                     profile->cache_heap_part == 0 ? least : profile->cache_thread_max_bytes);
+    registry_promise(sleeper, 0);
+    thread_end(sleeper);
+    thread_end(thread);
+}
+
 /* --- foreign blocks ----------------------------------------------------------------- */
 
 /* Law 6: they are never handed out by the thread that freed them, and go home in
@@ -387,6 +408,7 @@ int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_budget_is_what_others_leave),
         cmocka_unit_test(test_sleepers_stay_within_the_total),
+        cmocka_unit_test(test_a_large_heap_has_larger_caches),
         cmocka_unit_test(test_foreign_blocks_go_home),
         cmocka_unit_test(test_foreign_bin_grows),
         cmocka_unit_test(test_large_foreign_blocks),
