@@ -44,7 +44,9 @@ static size_t kept_slabs(const struct span_shard *shard) {
     size_t others = 0;
     for (unsigned s = 0; s < span_shard_count(); s++)
         others += &span_shards[s] == shard ? 0 : shard_dirty_slabs(&span_shards[s]);
-    return hak_max(kept / span_shard_count(), kept - hak_min(kept, others));
+    /* There are two at least. */
+    size_t part = kept / span_shard_count(); // NOLINT(clang-analyzer-core.DivideZero)
+    return hak_max(part, kept - hak_min(kept, others));
 }
 
 /* The lowest slabs that may be purged, as many as hold bytes; all, where they go together. */
