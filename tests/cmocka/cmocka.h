@@ -17,14 +17,15 @@ struct CMUnitTest {
     void (*test_func)(void **state);
     int (*setup_func)(void **state);
     int (*teardown_func)(void **state);
+    void *initial_state;
 };
 
 #define cmocka_unit_test(function)                                                                 \
-    { #function, function, NULL, NULL }
+    { #function, function, NULL, NULL, NULL }
 #define cmocka_unit_test_setup(function, setup)                                                    \
-    { #function, function, setup, NULL }
+    { #function, function, setup, NULL, NULL }
 #define cmocka_unit_test_setup_teardown(function, setup, teardown)                                 \
-    { #function, function, setup, teardown }
+    { #function, function, setup, teardown, NULL }
 
 __attribute__((noreturn, format(printf, 3, 4))) static inline void
 cmocka_fail(const char *file, int line, const char *format, ...) {
@@ -49,7 +50,7 @@ static inline int _cmocka_run_group_tests(const char *group, const struct CMUnit
     if (setup != NULL && setup(&shared) != 0)
         return 1;
     for (size_t i = 0; i < count; i++) {
-        void *state = shared;
+        void *state = tests[i].initial_state != NULL ? tests[i].initial_state : shared;
         printf("  %s\n", tests[i].name);
         fflush(stdout);
         if (tests[i].setup_func != NULL && tests[i].setup_func(&state) != 0)
