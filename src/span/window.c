@@ -29,8 +29,11 @@ hak_frozen size_t window_slab_count;
 hak_frozen _Atomic uint16_t *window_map;
 hak_frozen struct super *_Atomic *window_supers;
 
-/* All of the window is reserved already: it lies where the kernel put it. */
-static bool reserved_whole;
+/* All of the window, where the kernel put it; NULL: it lies where nothing is reserved yet. Kept
+ * when the start fails: who starts again would reserve another, and in the end there were no
+ * addresses left. */
+static char *reserved;
+static size_t reserved_bytes;
 
 static uint64_t next_random(uint64_t *state) {
     /* splitmix64: Steele, Lea and Flood, OOPSLA 2014. */
@@ -53,29 +56,33 @@ static char *random_place(size_t bytes, uint64_t seed) {
     return NULL;
 }
 
-static char *reserved_place(size_t *bytes) {
-    size_t size = hak_min(*bytes, LARGEST_RESERVATION);
+static bool reserve_place(size_t bytes) {
+    size_t size = hak_min(bytes, LARGEST_RESERVATION);
     for (; size >= SMALLEST_RESERVATION / 2; size /= 2) {
         /* A SuperSlab more than asked for, to align the start. */
         char *start = os_reserve(size + SUPER_BYTES);
         if (start != NULL) {
-            *bytes = align_down(size, SUPER_BYTES);
+            reserved_bytes = align_down(size, SUPER_BYTES);
             // NOLINTNEXTLINE(performance-no-int-to-ptr)
-            return (char *)align_up((uintptr_t)start, SUPER_BYTES);
+            reserved = (char *)align_up((uintptr_t)start, SUPER_BYTES);
+            return true;
         }
     }
-    return NULL;
+    return false;
 }
 
 bool window_init(size_t bytes, uint64_t seed) {
+    if (window_slab_count != 0)
+        return true; /* by a start that failed later */
     bytes = align_down(bytes, SUPER_BYTES);
-    char *place = os_may_choose_addresses() ? random_place(bytes, seed) : NULL;
+    bool may_choose = reserved == NULL && os_may_choose_addresses();
+    char *place = may_choose ? random_place(bytes, seed) : NULL;
     if (place == NULL) {
-        place = reserved_place(&bytes);
-        reserved_whole = true;
+        if (reserved == NULL && !reserve_place(bytes))
+            return false;
+        place = reserved;
+        bytes = reserved_bytes;
     }
-    if (place == NULL)
-        return false;
     size_t slabs = bytes / SLAB_BYTES;
     size_t page = os_page_size();
     size_t map_bytes = align_up(slabs * sizeof *window_map, page);
@@ -123,7 +130,7 @@ bool window_open(size_t first, size_t count) {
 }
 
 enum os_reserved window_reserve(size_t first, size_t count) {
-    if (reserved_whole)
+    if (reserved != NULL)
         return OS_RESERVED;
     return os_reserve_at(window_super_address(first), count * SUPER_BYTES);
 }
