@@ -6,7 +6,6 @@
 #include "hakmem/hakmem.h"
 #include "interpreter.h"
 #include "os/calls.h"
-#include "os/memory.h"
 #include "refusals.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);

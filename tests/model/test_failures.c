@@ -15,7 +15,6 @@
 #include "hakmem/hakmem.h"
 #include "interpreter.h"
 #include "os/calls.h"
-#include "os/memory.h"
 #include "pattern.h"
 #include "refusals.h"
 
