@@ -116,9 +116,8 @@ static void test_every_offset(void **state) {
     }
 }
 
-/* A span of any length between the shortest and the best: its last block ends within, and what
- * lies behind is found to be none by its index. */
-/* What a bin of so many bytes holds (cache/bins.c): a quotient that need not be exact. */
+/* What a bin of so many bytes holds (cache/bins.c): floor division, though bytes need be no
+ * multiple of the size. */
 static void test_every_bin(void **state) {
     (void)state;
     for (unsigned class = 1; class < CLASS_COUNT; class ++) {
@@ -127,6 +126,8 @@ static void test_every_bin(void **state) {
     }
 }
 
+/* A span of any length between the shortest and the best: its last block ends within, and what
+ * lies behind is found to be none by its index. */
 static void test_every_length(void **state) {
     (void)state;
     for (unsigned class = 1; class < CLASS_COUNT; class ++) {

@@ -1,10 +1,10 @@
 /* Huge pages: what the kernel's files say, which SuperSlabs ask for them, and that these
  * go back to the kernel as a whole. */
-#include "os/calls.h"
 #include "support.h"
 
 #include <string.h>
 
+#include "os/calls.h"
 #include "os/huge_pages.h"
 #include "os/options.h"
 #include "span/arena.h"

@@ -1,9 +1,9 @@
 /* What counts as heap, and that nothing is counted that the hard limit does not allow. */
-#include "os/calls.h"
 #include "support.h"
 
 #include <limits.h>
 
+#include "os/calls.h"
 #include "os/cgroup.h"
 #include "os/metadata.h"
 #include "os/options.h"

@@ -1,10 +1,10 @@
 /* In-use marks and cuts (modes/marks.c). */
-#include "os/calls.h"
 #include "support.h"
 
 #include <pthread.h>
 
 #include "modes/marks.h"
+#include "os/calls.h"
 
 static char *at(size_t offset) { return window_super_address(0) + offset; }
 

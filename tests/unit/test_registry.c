@@ -1,13 +1,13 @@
 /* The registry of threads: which shard a thread gets, what becomes of the ended,
  * and of those that a fork left behind. And the mode that counts each call, whose
  * counts stay with the registry. */
-#include "os/calls.h"
 #include "support.h"
 
 #include <limits.h>
 
 #include "modes/exact.h"
 #include "modes/watch.h"
+#include "os/calls.h"
 #include "os/cgroup.h"
 #include "os/options.h"
 #include "span/limits.h"

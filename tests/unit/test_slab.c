@@ -1,10 +1,10 @@
 /* Slabs: random batches taken and given against a model of who has which block,
  * and the policies, each by a scene. test_flush.c has the checks of a flush. */
-#include "os/calls.h"
 #include "support.h"
 
 #include <string.h>
 
+#include "os/calls.h"
 #include "os/system.h"
 #include "slab/slab.h"
 #include "span/large.h"
