@@ -1,4 +1,5 @@
-/* idle_threads THREADS [block|freed|mixed [STEPS]]: many threads that allocated once and then wait.
+/* idle_threads THREADS [block|freed|mixed [STEPS [LIVE]]]: many threads that allocated once and
+ * then wait.
  *
  * Connection pools, thread pools, language runtimes: most of their threads sleep
  * most of the time. What an allocator keeps for each thread that has called it
@@ -7,7 +8,8 @@
  *   block    takes one block of 64 bytes and keeps it (this is idle_threads)
  *   freed    takes 100 blocks of 16 to 1,016 bytes and gives them back
  *   mixed    does the work of random_mixed 4096, 40,960 steps or as many as are asked
- *            for, and gives everything back; a few threads work at a time, as in a server
+ *            for, and gives everything back; a few threads work at a time, as in a server,
+ *            beside LIVE MiB of records that stay all the while (none, if not told)
  *
  *   thread_bytes        what is resident with all of them waiting, less what was
  *                       before the first, for each thread; with stack and descriptor
@@ -28,6 +30,8 @@
 enum {
     LARGEST_THREADS = 20000,
     BLOCK_BYTES = 64,
+    RECORD_BYTES = 1024,
+    LARGEST_LIVE_MIB = 1000000,
     FREED_BLOCKS = 100,
     FREED_SMALLEST_BYTES = 16,
     FREED_LARGEST_BYTES = 1016,
@@ -121,7 +125,7 @@ static const struct kind *kind_of(const char *argument) {
             return &kinds[i];
         }
     }
-    driver_fail("usage: idle_threads THREADS [block|freed|mixed [STEPS]]");
+    driver_fail("usage: idle_threads THREADS [block|freed|mixed [STEPS [LIVE]]]");
 }
 
 static void *sleep_after_work(void *argument) {
@@ -175,11 +179,19 @@ static double run_without_work(struct sleeper *sleepers, uint32_t threads) {
     return thread_bytes;
 }
 
-int main(int argc, char **argv) {
-    if (argc < 2 || argc > 4) {
-        driver_fail("usage: idle_threads THREADS [block|freed|mixed [STEPS]]");
+/* A heap that is there before the threads are, and as long as the process. */
+static void take_records(uint32_t live_mib) {
+    size_t records = (size_t)live_mib * 1024 * 1024 / RECORD_BYTES;
+    for (size_t i = 0; i < records; ++i) {
+        blocks_take(RECORD_BYTES, i);
     }
-    if (argc == 4) {
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2 || argc > 5) {
+        driver_fail("usage: idle_threads THREADS [block|freed|mixed [STEPS [LIVE]]]");
+    }
+    if (argc >= 4) {
         mixed_steps = (uint32_t)driver_number(argv[3], 0, UINT32_MAX);
     }
     uint32_t threads = (uint32_t)driver_number(argv[1], 1, LARGEST_THREADS);
@@ -195,6 +207,7 @@ int main(int argc, char **argv) {
     }
     pthread_barrier_init(&worked, NULL, threads + 1);
     pthread_barrier_init(&counted, NULL, threads + 1);
+    take_records(argc == 5 ? (uint32_t)driver_number(argv[4], 0, LARGEST_LIVE_MIB) : 0);
     blocks_give(blocks_take(BLOCK_BYTES, 0)); /* the allocator's own start is not the threads' */
 
     double without_bytes = run_without_work(sleepers, threads);
