@@ -40,8 +40,10 @@ musl aarch64:
 	@tools/test $@ $(LEFT_OUT_ON_$@)
 
 # QEMU 7.2 is no kernel: its mremap moves what it shrinks and forgets MREMAP_DONTUNMAP, it writes a
-# line of its own about each abort, and what measures memory measures it. The rest takes minutes.
-LEFT_OUT_ON_aarch64 = --exclude-regex '^unit\.(memory|panic|large|flush)$$|^model\.failures|^model\.sequences\.(speed|exact|narrow|sampled|hardened1)$$|^process\.(fork|signals|start_and_end)\.hardened$$|^stress\.mixed\.(shards1|shards8|shards20|exact)$$|^abi\.(contents|waste|alignment|operators)\.|\.glibc$$'
+# line of its own about each abort, and what measures memory measures it. A lock of its own that
+# another thread holds while one forks stays held in the child: with 16 threads that use new memory
+# at that very moment, now and then. The rest takes minutes.
+LEFT_OUT_ON_aarch64 = --exclude-regex '^unit\.(memory|panic|large|flush)$$|^model\.failures|^model\.sequences\.(speed|exact|narrow|sampled|hardened1)$$|^process\.(fork|signals|start_and_end)\.hardened$$|^stress\.mixed\.(shards1|shards8|shards20|exact)$$|^stress\.fork|^abi\.(contents|waste|alignment|operators)\.|\.glibc$$'
 
 ## make lint         format, static analysis, layers, exported symbols, golden of the fast paths
 lint:
