@@ -2,6 +2,8 @@
  * unit_bins PROFILE. */
 #include "support.h"
 
+#include <string.h>
+
 #include "cache/bins.h"
 #include "os/options.h"
 #include "threads.h"
@@ -304,6 +306,34 @@ static void test_small_bins_stay(void **state) {
     thread_end(thread);
 }
 
+static void replace_blocks(struct thread *thread, int steps) {
+    enum { SLOTS = 256 };
+    for (int i = 0; i < steps; i++) {
+        uint64_t slot = random_below(&seed, SLOTS);
+        if (blocks[slot] != NULL)
+            thread_free(thread, blocks[slot]);
+        blocks[slot] = thread_malloc(thread, class_of(16 + random_below(&seed, 1025)));
+    }
+}
+
+/* Each profile lets a thread that is alone have bins for a mix of all small sizes. */
+static void test_all_small_sizes_have_room(void **state) {
+    (void)state;
+    enum { STEPS = 100 * 1000 };
+    memset(blocks, 0, sizeof blocks);
+    struct thread *thread = busy_thread();
+    replace_blocks(thread, STEPS);
+    uint64_t slow_calls = slow_calls_made();
+    replace_blocks(thread, STEPS);
+    assert_true(slow_calls_made() - slow_calls < STEPS / 100);
+    for (int i = 0; i < BLOCKS; i++) {
+        if (blocks[i] != NULL)
+            thread_free(thread, blocks[i]);
+    }
+    assert_thread_is_sound(thread);
+    thread_end(thread);
+}
+
 int main(int count, char **arguments) {
     profile_name = count > 1 ? arguments[1] : "balanced";
     const struct CMUnitTest tests[] = {
@@ -319,6 +349,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_bins_are_parked_in_turn),
         cmocka_unit_test(test_who_only_gives_lets_go),
         cmocka_unit_test(test_small_bins_stay),
+        cmocka_unit_test(test_all_small_sizes_have_room),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -193,7 +193,7 @@ static void test_profile_in_force(void **state) {
     char said[TEXT];
     parse_anew("profile=lean", said);
     assert_string_equal(options_profile()->name, "lean");
-    assert_value("decay_ms", "0");
+    assert_value("decay_ms", "10");
     parse_anew("decay_ms=123,profile=speed", said);
     assert_string_equal(options_profile()->name, "speed");
     assert_int_equal(options_profile()->decay_ms, 123);
