@@ -4,7 +4,7 @@
  * that frees much and then sleeps makes none, and would keep what it freed. So a program
  * that has threads gets one more, which waits for memory to become old enough.
  *
- *   (none) --malloc: the heap is large, or dirty--> works --nothing is dirty--> sleeps
+ *   (none) --malloc: the heap is large, or dirty--> works --nothing is left---> sleeps
  *      ^                                              |  ^                        |
  *      |                                              |  '------- free wakes -----|
  *      '----- the heap is small, or nobody is left ---+---------------------------'
@@ -28,6 +28,7 @@
 #include "modes/guard.h"
 #include "os/options.h"
 #include "os/system.h"
+#include "slab/slab.h"
 #include "span/arena.h"
 #include "span/span.h"
 
@@ -71,8 +72,9 @@ static bool has_busy_threads(void) { return guard_wants_refills() && registry_co
 /* --- the thread ---------------------------------------------------------------- */
 
 /* Whoever left dirty memory put it on a list, under a lock that this thread takes again
- * to look; so either it is seen here after the change of state, or he sees that. */
-static bool is_clean(void) { return !span_decay_all(os_now_ms(), true); }
+ * to look; so either it is seen here after the change of state, or he sees that. That slabs in
+ * use have lost blocks is a hint: one that is missed by a moment comes with the next slow call. */
+static bool is_clean(void) { return !span_decay_all(os_now_ms(), true) && !slab_has_lost_blocks(); }
 
 /* Until woken; false: it is time to end. */
 static bool sleep_clean(void) {
@@ -119,16 +121,18 @@ static void attend_busy_threads(void) {
  * has not changed. Then nobody has used much for a while, and what is kept for use goes. */
 static void work(void) {
     uint64_t period_ms = hak_max(options_profile()->decay_ms / 2, (uint64_t)PERIOD_MIN_MS);
-    unsigned wanted = options_profile()->page_purge == PAGE_PURGE_QUIET ? QUIET_TURNS : 0;
+    unsigned wanted = options_profile()->page_purge == PAGE_PURGE_NEVER ? 0 : QUIET_TURNS;
     unsigned turns = 0;
     for (;;) {
         bool turn_ended = false;
-        if (!is_clean())
+        if (!is_clean()) {
+            slab_note_look();
             turns = 0;
-        else if (turns == wanted)
+        } else if (turns == wanted) {
             break;
-        else
+        } else {
             slab_purge_pages_step(true, &turn_ended);
+        }
         turns += turn_ended;
         pause(period_ms);
     }
@@ -174,7 +178,7 @@ void scavenger_after_malloc(bool is_dirty) {
 
 void scavenger_after_free(bool is_dirty) {
     if (atomic_load_explicit(&state, memory_order_relaxed) == SLEEPS &&
-        (is_dirty || !is_worth_staying()) && change_state(SLEEPS, WORKS))
+        (is_dirty || slab_has_lost_blocks() || !is_worth_staying()) && change_state(SLEEPS, WORKS))
         os_wake(&state);
 }
 

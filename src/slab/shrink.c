@@ -28,6 +28,7 @@ enum {
     BYTES_PER_MS = 40 * 1024,       /* worth it: away for 0.1 ms a page, all taken together */
     ALONE_SHARE = 4,                /* left alone for so many times what was too short, */
     ALONE_MAX_MS = 64 * 1000,       /* then twice as long, at most for so long */
+    LOSS_SHARE = 16,                /* of the most live bytes: the scavenger is to look, too */
 };
 
 static struct {
@@ -39,6 +40,7 @@ static struct {
     _Atomic uint64_t alone_ms;      /* how long the heap was left alone last; 0: not at all */
     _Atomic uint64_t not_before_ms; /* the next look */
     _Atomic size_t supers_left;     /* of this look */
+    _Atomic int64_t most_unseen;    /* live since the scavenger's last look began */
 } shrink;
 
 #define LOAD(field) atomic_load_explicit(&shrink.field, memory_order_relaxed)
@@ -50,7 +52,18 @@ void shrink_tell(int64_t bytes) {
         atomic_fetch_add_explicit(&shrink.live_bytes, bytes, memory_order_relaxed) + bytes;
     if (live > LOAD(most_bytes))
         STORE(most_bytes, live);
+    if (live > LOAD(most_unseen))
+        STORE(most_unseen, live);
 }
+
+bool slab_has_lost_blocks(void) {
+    if (options_profile()->page_purge == PAGE_PURGE_NEVER)
+        return false;
+    int64_t most = LOAD(most_unseen);
+    return LOAD(live_bytes) < most - most / LOSS_SHARE - LEAST_LOST_BYTES;
+}
+
+void slab_note_look(void) { STORE(most_unseen, LOAD(live_bytes)); }
 
 /* If the fall is over: was it worth the looks? */
 static void heed_return(int64_t live, uint64_t now_ms) {

@@ -94,6 +94,11 @@ size_t slab_purge_pages_step(bool only_quiet, bool *turn_ended);
  * back that they left in slabs in use (shrink.c). True: that begins with the next call. */
 bool slab_heed_shrinking(uint64_t now_ms);
 
+/* Whether so many blocks have gone since slab_note_look that pages without any are worth looking
+ * for by who purges while nobody calls. Costs two loads. */
+bool slab_has_lost_blocks(void);
+void slab_note_look(void);
+
 /* Held while blocks are out of their bitmaps to have their pages purged. */
 hak_global struct os_lock slab_pages_lock;
 

@@ -3,7 +3,8 @@
  *
  *   scavenger idle       frees nine tenths, sleeps: the memory is gone; frees the rest: the
  *                        thread, too; all of it twice
- *   scavenger fork       the same in a child that has become threaded itself
+ *   scavenger scattered  frees seven tenths, but some of each slab: pages without blocks are gone
+ *   scavenger fork       the same as idle in a child that has become threaded itself
  *   scavenger large      one large block, freed by the very last call
  *   scavenger exit       main leaves by pthread_exit while there is work to do: the program ends
  *   scavenger ids        setuid, which reaches every thread by a signal of the C library's
@@ -66,13 +67,18 @@ static void start_sleeper(void) {
 
 static char *blocks[BLOCKS];
 
-static size_t grow_and_shrink(void) {
+/* Returns what is resident. */
+static size_t grow(void) {
     for (size_t i = 0; i < BLOCKS; i++) {
         blocks[i] = malloc(BLOCK_BYTES);
         CHECK(blocks[i] != NULL);
         memset(blocks[i], 1, BLOCK_BYTES);
     }
-    size_t most = resident_bytes();
+    return resident_bytes();
+}
+
+static size_t grow_and_shrink(void) {
+    size_t most = grow();
     /* Nine tenths, in long runs. */
     for (size_t i = 0; i < BLOCKS; i++) {
         if (i / RUN % 10 != 0)
@@ -114,6 +120,25 @@ static void idle(size_t before) {
         CHECK(settles_at(before + 8 * MIB));
         CHECK(is_left_alone());
     }
+}
+
+/* Frees those blocks of each 80 that lie between, 20 pages. */
+static void free_between(size_t first, size_t end) {
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (i % 80 >= first && i % 80 < end)
+            free(blocks[i]);
+    }
+}
+
+/* All slabs keep some blocks. The heap that falls by half looks for pages without blocks itself;
+ * of 20 it finds 8 or 9. Of what goes after that another 4 are found while nobody calls. */
+static void scattered(void) {
+    start_sleeper();
+    size_t before = resident_bytes();
+    size_t most = grow();
+    free_between(40, 80);
+    free_between(24, 40);
+    CHECK(settles_at(before + (most - before) * 9 / 20));
 }
 
 static void large(void) {
@@ -181,6 +206,8 @@ int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "idle";
     if (strcmp(what, "large") == 0)
         large();
+    else if (strcmp(what, "scattered") == 0)
+        scattered();
     else if (strcmp(what, "fork") == 0)
         in_child();
     else if (strcmp(what, "exit") == 0)
