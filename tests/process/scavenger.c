@@ -21,7 +21,7 @@
 
 #include "support.h"
 
-enum { BLOCK_BYTES = 1000, BLOCKS = 160 * 1000, RUN = 1000, WAIT_TENTHS = 50 };
+enum { BLOCK_BYTES = 1000, BLOCKS = 160 * 1000, RUN = 1000, WAIT_TENTHS = 50, WAIT_MS = 2000 };
 
 /* Without stdio: nothing here may call the allocator. */
 static size_t resident_bytes(void) {
@@ -148,6 +148,7 @@ static void large(void) {
     CHECK(block != NULL);
     memset(block, 1, 64 * MIB);
     CHECK(resident_bytes() > before + 60 * MIB);
+    usleep(WAIT_MS * 1000); /* the thread that purges finds nothing to do, and sleeps */
     free(block);
     CHECK(settles_at(before + 4 * MIB));
     CHECK(is_left_alone());
