@@ -15,10 +15,13 @@ hak_inline void heed_soft_limit(const struct thread *thread) {
 /* --- malloc ------------------------------------------------------------------ */
 
 /* A long block takes whole SuperSlabs side by side, and each block in a bin keeps one from being
- * whole: before the heap grows for that, the thread's large ones go home. */
+ * whole: before the heap grows for that, the thread's large ones go home, and whole SuperSlabs that
+ * its shard holds back join the others. */
 static void make_room(struct thread *thread, size_t size) {
-    if (thread != NULL && hak_unlikely(large_lacks_room(size)))
-        cache_flush_large(thread);
+    if (thread == NULL || hak_likely(!large_lacks_room(size)))
+        return;
+    cache_flush_large(thread);
+    span_release_warm(thread->shard);
 }
 
 static void *take_plain(struct thread *thread, struct request request, bool *is_zero) {

@@ -217,8 +217,7 @@ bool slab_check(struct finding *finding, bool is_alone) {
                 return false;
         }
     }
-    size_t end = arena_frontier();
-    for (size_t i = 0; i < end; i++) {
+    for (size_t i = arena_known(0); i < window_super_count(); i = arena_known(i + 1)) {
         struct super *super = window_super(i);
         if (super != NULL && !check_super(&check, super))
             return false;

@@ -315,8 +315,7 @@ static size_t purge_super(size_t index, enum choice choice) {
 
 size_t slab_purge_pages(void) {
     size_t bytes = 0;
-    size_t end = arena_frontier();
-    for (size_t i = 0; i < end; i++) {
+    for (size_t i = arena_known(0); i < window_super_count(); i = arena_known(i + 1)) {
         os_lock_acquire(&slab_pages_lock);
         bytes += purge_super(i, ANY_SLABS);
         os_lock_release(&slab_pages_lock);
@@ -329,13 +328,12 @@ size_t slab_purge_pages(void) {
 static struct pages_step purge_next(enum choice choice, size_t most_bytes) {
     static size_t next;
     struct pages_step step = {0};
-    size_t end = arena_frontier();
     while (step.supers < STEP_SUPERS && step.bytes < most_bytes && !step.turn_ended) {
-        if (next < end)
+        if (next < window_super_count())
             step.bytes += purge_super(next, choice);
-        next++;
+        next = arena_known(next + 1);
         step.supers++;
-        step.turn_ended = next >= end;
+        step.turn_ended = next >= window_super_count();
     }
     if (step.turn_ended) {
         next = 0;

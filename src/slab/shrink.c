@@ -91,7 +91,7 @@ static bool heed_fall(int64_t live, uint64_t now_ms) {
     }
     STORE(most_bytes, live);
     STORE(looked_ms, now_ms);
-    STORE(supers_left, arena_frontier());
+    STORE(supers_left, arena_known_count());
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* Whole SuperSlabs.
  *
- *   window: |..... known ......|<- frontier: never reserved yet
- *   free    1 1 0 0 1 0 1 1 1 0
+ *   window: |..... known ......|-> frontier   never reserved yet   ceiling <-|known|
+ *   free    1 1 0 0 1 0 1 1 1 0                                               0 0 1
  *
  * A request takes the smallest run of free SuperSlabs that holds it (best fit,
  * lowest address first); if there is none, the frontier moves up by a range of
@@ -9,6 +9,9 @@
  * written comes from the start of a run that has been used, if there is such: else a heap that has
  * shrunk and grows again would fault in fresh ones and give used ones back for them, round after
  * round. Not from elsewhere, where it would be in the way of a long block that grows in place.
+ *
+ * Guarded blocks, few and kept long, would be in the way of long blocks wherever they lie among
+ * others. They have the other end of the window, for which the ceiling moves down.
  *
  * Lock: arena_lock protects everything here; commits and purges run unlocked,
  * on SuperSlabs that have been taken off the free set for the purpose. */
@@ -33,25 +36,39 @@ struct os_lock arena_lock;
 struct arena_hints arena_hints;
 
 static uint64_t free_set[MAX_SUPERS / WORD_BITS];
-static size_t frontier; /* SuperSlabs below it have been tried */
+static size_t frontier; /* SuperSlabs below it have been tried, */
+static size_t ceiling;  /* and so have those from here on; what is tried and not ours is not free */
 static size_t reserved_count;
 static size_t committed_count;
 static struct list dirty_list; /* oldest first */
 
-void arena_init(void) { list_init(&dirty_list); }
+void arena_init(void) {
+    list_init(&dirty_list);
+    ceiling = window_super_count();
+}
 
-static size_t super_limit(void) { return window_slab_count / SUPER_SLABS; }
+static size_t known(size_t index) { return index >= frontier && index < ceiling ? ceiling : index; }
 
-/* The first index >= from whose free bit is as wanted, or the frontier. */
-static size_t next_with(size_t from, bool wanted) {
-    for (size_t word = from / WORD_BITS; word * WORD_BITS < frontier; word++) {
-        uint64_t bits = wanted ? free_set[word] : ~free_set[word];
-        if (word == from / WORD_BITS)
-            bits &= ~bits_low(from % WORD_BITS);
+/* The first free index >= from, or the end of the window. */
+static size_t next_free(size_t from) {
+    size_t end = window_super_count();
+    for (size_t at = known(from); at < end; at = known(align_down(at, WORD_BITS) + WORD_BITS)) {
+        uint64_t bits = free_set[at / WORD_BITS] & ~bits_low(at % WORD_BITS);
         if (bits != 0)
-            return hak_min(word * WORD_BITS + bit_lowest(bits), frontier);
+            return align_down(at, WORD_BITS) + bit_lowest(bits);
     }
-    return frontier;
+    return end;
+}
+
+/* The first index > from, a free one, that is not; or the end of the window. */
+static size_t free_end(size_t from) {
+    size_t end = window_super_count();
+    for (size_t at = from; at < end; at = align_down(at, WORD_BITS) + WORD_BITS) {
+        uint64_t bits = ~free_set[at / WORD_BITS] & ~bits_low(at % WORD_BITS);
+        if (bits != 0)
+            return hak_min(align_down(at, WORD_BITS) + bit_lowest(bits), end);
+    }
+    return end;
 }
 
 /* The smallest run that holds count, aligned. */
@@ -60,8 +77,8 @@ static size_t best_fit(size_t count, size_t alignment) {
     size_t best = NOT_FOUND;
     size_t best_length = SIZE_MAX;
     size_t end;
-    for (size_t start = next_with(0, true); start < frontier; start = next_with(end, true)) {
-        end = next_with(start, false);
+    for (size_t start = next_free(0); start < window_super_count(); start = next_free(end)) {
+        end = free_end(start);
         size_t at = align_up(first_address + start, alignment) - first_address;
         if (at < end && end - at >= count && end - start < best_length) {
             best = at;
@@ -84,8 +101,8 @@ static size_t used_start(void) {
     size_t best = NOT_FOUND;
     size_t best_length = SIZE_MAX;
     size_t end;
-    for (size_t start = next_with(0, true); start < frontier; start = next_with(end, true)) {
-        end = next_with(start, false);
+    for (size_t start = next_free(0); start < window_super_count(); start = next_free(end)) {
+        end = free_end(start);
         if (end - start < best_length && is_used(start)) {
             best = start;
             best_length = end - start;
@@ -107,7 +124,7 @@ static void set_free(size_t index, size_t count, bool is_free) {
 
 /* Moves the frontier over count SuperSlabs at index, which become ours. */
 static enum os_reserved grow_at(size_t index, size_t count) {
-    if (count > super_limit() - index || !window_open(index, count))
+    if (count > ceiling - index || !window_open(index, count))
         return OS_REFUSED;
     enum os_reserved outcome = window_reserve(index, count);
     if (outcome == OS_RESERVED) {
@@ -130,10 +147,9 @@ static bool grow(size_t count, size_t alignment) {
     size_t index = align_up(first_address + frontier, alignment) - first_address;
     size_t step = hak_max(alignment, (size_t)RANGE_SUPERS);
     size_t whole = index - frontier + align_up(count, RANGE_SUPERS);
-    if (index != frontier && frontier + whole <= super_limit() &&
-        grow_at(frontier, whole) == OS_RESERVED)
+    if (index != frontier && frontier + whole <= ceiling && grow_at(frontier, whole) == OS_RESERVED)
         return true;
-    for (int try = 0; try < MAX_STEPS_OVER && index + count <= super_limit(); try++) {
+    for (int try = 0; try < MAX_STEPS_OVER && index + count <= ceiling; try++) {
         enum os_reserved outcome = grow_at(index, align_up(count, RANGE_SUPERS));
         if (outcome != OS_RESERVED)
             outcome = grow_at(index, count);
@@ -142,6 +158,36 @@ static bool grow(size_t count, size_t alignment) {
         index += step;
     }
     return false;
+}
+
+/* Moves the ceiling down until a run of count lies behind it that is ours. */
+static bool grow_down(size_t count) {
+    for (int try = 0; try < MAX_STEPS_OVER && frontier + count <= ceiling; try++) {
+        size_t index = ceiling - count;
+        if (!window_open_apart(index, count))
+            return false;
+        enum os_reserved outcome = window_reserve(index, count);
+        if (outcome == OS_REFUSED)
+            return false;
+        ceiling = index;
+        if (outcome == OS_RESERVED) {
+            set_free(index, count, true);
+            reserved_count += count;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The first free run of count from the ceiling on. */
+static size_t first_fit_behind(size_t count) {
+    size_t end;
+    for (size_t start = next_free(ceiling); start < window_super_count(); start = next_free(end)) {
+        end = free_end(start);
+        if (end - start >= count)
+            return start;
+    }
+    return NOT_FOUND;
 }
 
 /* A descriptor for SuperSlab index, if it has none yet. */
@@ -261,12 +307,13 @@ static bool commit(size_t index, size_t count) {
 static size_t committed_fit(size_t count, size_t alignment) {
     size_t first_address = window_first_slab / SUPER_SLABS;
     size_t length = 0;
-    for (size_t i = next_with(0, true); i < frontier; i++) {
-        struct super *super = bitmap_get(free_set, i) ? window_super(i) : NULL;
-        length = super != NULL && super->committed ? length + 1 : 0;
-        size_t at = i + 1 - count;
-        if (length >= count && (first_address + at) % alignment == 0)
-            return at;
+    size_t after = 0; /* the last one looked at */
+    for (size_t i = next_free(0); i < window_super_count(); i = next_free(after)) {
+        const struct super *super = window_super(i);
+        length = super == NULL || !super->committed ? 0 : i == after ? length + 1 : 1;
+        after = i + 1;
+        if (length >= count && (first_address + after - count) % alignment == 0)
+            return after - count;
     }
     return NOT_FOUND;
 }
@@ -279,22 +326,37 @@ static struct super *take_committed(size_t count, size_t alignment) {
     return claimed ? window_super(index) : NULL;
 }
 
-struct super *arena_take(size_t count, size_t alignment) {
-    os_lock_acquire(&arena_lock);
-    size_t index = NOT_FOUND;
-    if (count <= super_limit()) {
-        index = best_fit(count, alignment);
-        if (index == NOT_FOUND && grow(count, alignment))
-            index = best_fit(count, alignment);
-    }
-    bool claimed = index != NOT_FOUND && claim(index, count);
-    os_lock_release(&arena_lock);
+/* Commits a run that was claimed, if one was. */
+static struct super *finish_take(size_t index, size_t count, size_t alignment, bool claimed) {
     if (claimed && commit(index, count))
         return window_super(index);
     if (claimed)
         unclaim(index, count);
     /* No memory, or none to describe it with: only what has both will do. */
     return take_committed(count, alignment);
+}
+
+struct super *arena_take(size_t count, size_t alignment) {
+    os_lock_acquire(&arena_lock);
+    size_t index = NOT_FOUND;
+    if (count <= window_super_count()) {
+        index = best_fit(count, alignment);
+        if (index == NOT_FOUND && grow(count, alignment))
+            index = best_fit(count, alignment);
+    }
+    bool claimed = index != NOT_FOUND && claim(index, count);
+    os_lock_release(&arena_lock);
+    return finish_take(index, count, alignment, claimed);
+}
+
+struct super *arena_take_apart(size_t count) {
+    os_lock_acquire(&arena_lock);
+    size_t index = first_fit_behind(count);
+    if (index == NOT_FOUND && grow_down(count))
+        index = ceiling;
+    bool claimed = index != NOT_FOUND && claim(index, count);
+    os_lock_release(&arena_lock);
+    return claimed ? finish_take(index, count, 1, true) : arena_take(count, 1);
 }
 
 struct super *arena_take_used(void) {
@@ -312,20 +374,20 @@ bool arena_has_used(size_t count) {
     size_t after = 0; /* the last one looked at */
     os_lock_acquire(&arena_lock);
     for (unsigned looks = 0; looks < MOST_LOOKS && length < count; looks++) {
-        size_t i = next_with(after, true);
-        if (i >= frontier)
+        size_t i = next_free(after);
+        if (i == window_super_count())
             break;
         length = is_used(i) ? (i == after ? length + 1 : 1) : 0;
         after = i + 1;
     }
-    bool has_more = next_with(after, true) < frontier;
+    bool has_more = next_free(after) < window_super_count();
     os_lock_release(&arena_lock);
     return length >= count || has_more;
 }
 
 bool arena_take_at(size_t index, size_t count) {
     os_lock_acquire(&arena_lock);
-    bool claimed = index + count <= frontier && next_with(index, false) >= index + count &&
+    bool claimed = index + count <= window_super_count() && free_end(index) >= index + count &&
                    claim(index, count);
     os_lock_release(&arena_lock);
     if (!claimed)
@@ -383,11 +445,18 @@ void arena_purge(struct purge *purge) {
     }
 }
 
-size_t arena_frontier(void) {
+size_t arena_known(size_t index) {
     os_lock_acquire(&arena_lock);
-    size_t index = frontier;
+    index = known(index);
     os_lock_release(&arena_lock);
     return index;
+}
+
+size_t arena_known_count(void) {
+    os_lock_acquire(&arena_lock);
+    size_t count = frontier + (window_super_count() - ceiling);
+    os_lock_release(&arena_lock);
+    return count;
 }
 
 struct arena_stats arena_stats(void) {
@@ -395,7 +464,7 @@ struct arena_stats arena_stats(void) {
     os_lock_acquire(&arena_lock);
     stats.reserved_bytes = reserved_count * SUPER_BYTES;
     stats.committed_bytes = committed_count * SUPER_BYTES;
-    for (size_t i = next_with(0, true); i < frontier; i = next_with(i + 1, true)) {
+    for (size_t i = next_free(0); i < window_super_count(); i = next_free(i + 1)) {
         struct super *super = window_super(i);
         if (super != NULL && super->committed)
             stats.free_bytes += SUPER_BYTES;
@@ -412,6 +481,7 @@ struct arena_view arena_view(void) {
     return (struct arena_view){
         .free_set = free_set,
         .frontier = frontier,
+        .ceiling = ceiling,
         .reserved = reserved_count,
         .committed = committed_count,
         .dirty_list = &dirty_list,

@@ -14,6 +14,9 @@ void arena_init(void);
  * memory or addresses. */
 struct super *arena_take(size_t count, size_t alignment);
 
+/* Such a run apart from what others have, at the window's end, while there is room. */
+struct super *arena_take_apart(size_t count);
+
 /* One that has been used, if a run starts with such; else NULL. */
 struct super *arena_take_used(void);
 
@@ -47,8 +50,10 @@ hak_inline bool arena_looks_dirty(void) {
     return atomic_load_explicit(&arena_hints.looks_dirty, memory_order_relaxed);
 }
 
-/* No SuperSlab from this index on has ever been used. */
-size_t arena_frontier(void);
+/* The first index from this one on whose SuperSlab may ever have been used: below
+ * window_super_count, or not if there is none. And how many such there are. */
+size_t arena_known(size_t index);
+size_t arena_known_count(void);
 
 struct arena_stats {
     size_t reserved_bytes;  /* address space */
@@ -61,11 +66,16 @@ struct arena_stats arena_stats(void);
 /* What check.c holds against the descriptors. Valid while arena_lock is held. */
 struct arena_view {
     const uint64_t *free_set;      /* bit i: SuperSlab i is free */
-    size_t frontier;               /* the bits below count */
+    size_t frontier, ceiling;      /* bits in between do not count */
     size_t reserved, committed;    /* SuperSlabs */
     const struct list *dirty_list; /* by dirty_link */
 };
 struct arena_view arena_view(void);
+
+/* As arena_known. */
+hak_inline size_t arena_view_known(const struct arena_view *arena, size_t index) {
+    return index >= arena->frontier && index < arena->ceiling ? arena->ceiling : index;
+}
 
 hak_global struct os_lock arena_lock;
 

@@ -263,8 +263,8 @@ static bool check_sums(struct check *check, const struct span_shard *shard,
 
 static bool check_shard(struct check *check, const struct span_shard *shard) {
     struct sums sums = {0};
-    size_t end = arena_frontier(); /* the shard gets no other SuperSlab meanwhile */
-    for (size_t i = 0; i < end; i++) {
+    /* The shard gets no other SuperSlab meanwhile. */
+    for (size_t i = arena_known(0); i < window_super_count(); i = arena_known(i + 1)) {
         const struct super *super = window_super(i);
         if (super != NULL && is_in(shard, super) && !check_super(check, shard, &sums, super))
             return false;
@@ -302,7 +302,8 @@ static bool check_at_rest(struct check *check, struct census *census, const stru
 
 static bool take_census(struct check *check, struct census *census,
                         const struct arena_view *arena) {
-    for (size_t i = 0; i < arena->frontier; i++) {
+    for (size_t i = arena_view_known(arena, 0); i < window_super_count();
+         i = arena_view_known(arena, i + 1)) {
         const struct super *super = window_super(i);
         bool is_free = bitmap_get(arena->free_set, i);
         census->reserved += is_free || super != NULL;

@@ -233,7 +233,7 @@ void span_trade(unsigned shard, size_t grown_bytes) {
     if (allowed == 0 || !os_lock_try(&purge_lock))
         return;
     struct purge purge = {.before_ms = UINT64_MAX, .most_bytes = allowed};
-    /* What came with a SuperSlab that now holds guarded blocks serves nobody. */
+    /* What guarded blocks leave beside others serves nobody. */
     purge_shard(&span_shards[span_guard_shard()], &purge);
     purge_shard(&span_shards[shard], &purge);
     arena_purge(&purge);

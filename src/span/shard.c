@@ -110,6 +110,15 @@ void shard_release_warm(struct span_shard *shard, size_t first, size_t count) {
     }
 }
 
+void shard_release_all_warm(struct span_shard *shard) {
+    struct list *warm = &shard->by_free[SUPER_SLABS];
+    while (!list_is_empty(warm)) {
+        struct super *super = container_of(warm->next, struct super, link);
+        unlist(shard, super);
+        leave(shard, super, super->dirty_since_ms);
+    }
+}
+
 void shard_take(struct span_shard *shard, struct super *super, uint32_t slabs) {
     unlist(shard, super);
     super->free &= ~slabs;

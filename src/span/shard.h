@@ -53,6 +53,7 @@ void shard_settle(struct span_shard *shard, struct super *super, uint64_t now_ms
 /* Those of the SuperSlabs [first, first + count) of the window that the shard keeps
  * warm leave for the arena, where a run can have them. */
 void shard_release_warm(struct span_shard *shard, size_t first, size_t count);
+void shard_release_all_warm(struct span_shard *shard);
 
 /* Slabs of a SuperSlab that are on the lists are free no more; or are free again. */
 void shard_take(struct span_shard *shard, struct super *super, uint32_t slabs);

@@ -110,15 +110,20 @@ static struct span *take_own(struct span_shard *shard, const struct span_request
     return NULL;
 }
 
+static struct super *take_super(const struct span_request *request) {
+    if (request->state == SPAN_GUARDED)
+        return arena_take_apart(1);
+    struct super *used = request->pages == SPAN_USED ? arena_take_used() : NULL;
+    return used != NULL ? used : arena_take(1, 1);
+}
+
 static struct span *take_within(struct span_shard *shard, const struct span_request *request,
                                 bool *is_untouched) {
     bool is_there;
     struct span *span = take_own(shard, request, &is_there, is_untouched);
     if (is_there)
         return span;
-    struct super *fresh = request->pages == SPAN_USED ? arena_take_used() : NULL;
-    if (fresh == NULL)
-        fresh = arena_take(1, 1);
+    struct super *fresh = take_super(request);
     if (fresh == NULL)
         return NULL;
     struct place place = {fresh, 0, (unsigned)request->slabs};
@@ -172,7 +177,10 @@ static struct span *take_run(struct span_shard *shard, const struct span_request
                              bool *is_untouched) {
     size_t slabs = request->slabs;
     size_t count = divide_up(slabs, SUPER_SLABS);
-    struct super *head = arena_take(count, hak_max(request->alignment / SUPER_SLABS, (size_t)1));
+    struct super *head =
+        request->state == SPAN_GUARDED
+            ? arena_take_apart(count)
+            : arena_take(count, hak_max(request->alignment / SUPER_SLABS, (size_t)1));
     if (head == NULL)
         return NULL;
     size_t first = window_super_index(head->start);
@@ -218,6 +226,12 @@ struct span *span_take(unsigned shard, const struct span_request *request, bool 
         span_trade(shard, span_bytes(span));
     *is_zero = is_untouched || request->zero_bytes != 0;
     return span;
+}
+
+void span_release_warm(unsigned shard) {
+    os_lock_acquire(&span_shards[shard].lock);
+    shard_release_all_warm(&span_shards[shard]);
+    os_lock_release(&span_shards[shard].lock);
 }
 
 /* --- giving ---------------------------------------------------------------- */

@@ -31,6 +31,9 @@ struct span_request {
  * Its map entries may be stale: the caller writes all of them. */
 struct span *span_take(unsigned shard, const struct span_request *request, bool *is_zero);
 
+/* SuperSlabs that a shard keeps though they are wholly free are there for long spans, too. */
+void span_release_warm(unsigned shard);
+
 /* The caller has cleared what map entries must not be found any more. */
 void span_give(struct span *span);
 

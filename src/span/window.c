@@ -123,10 +123,14 @@ bool window_open(size_t first, size_t count) {
                         first + count - supers_open))
             return false;
         size_t page_supers = os_page_size() / sizeof(void *);
-        supers_open =
-            hak_min(align_up(first + count, page_supers), window_slab_count / SUPER_SLABS);
+        supers_open = hak_min(align_up(first + count, page_supers), window_super_count());
     }
     return true;
+}
+
+bool window_open_apart(size_t first, size_t count) {
+    return open_table(window_map, sizeof *window_map, first * SUPER_SLABS, count * SUPER_SLABS) &&
+           open_table(window_supers, sizeof *window_supers, first, count);
 }
 
 enum os_reserved window_reserve(size_t first, size_t count) {

@@ -1,7 +1,7 @@
 /* The window: the one range of addresses that holds all blocks below 1 GiB, cut
  * into slabs of 64 KiB, with two tables beside it.
  *
- *   address space   ... | window: range, range, range -> frontier ........ | ...
+ *   address space   ... | window: range, range, range -> frontier .... <- ceiling | ...
  *   class map           one entry (2 bytes) a slab:       free's only look-up
  *   super table         one pointer a SuperSlab (2 MiB):  its descriptor
  *
@@ -55,8 +55,10 @@ hak_global struct super *_Atomic *window_supers;
  * there is no address space for even the smallest. */
 bool window_init(size_t bytes, uint64_t seed);
 
-/* Makes the tables writable for SuperSlabs [first, first + count). */
+/* Makes the tables writable for SuperSlabs [first, first + count), where all before first have been
+ * opened; or for any. */
 bool window_open(size_t first, size_t count);
+bool window_open_apart(size_t first, size_t count);
 
 /* Reserves the addresses of SuperSlabs [first, first + count). */
 enum os_reserved window_reserve(size_t first, size_t count);
@@ -73,6 +75,9 @@ hak_inline size_t window_slab_index(const void *pointer) {
 hak_inline size_t window_super_index(const void *pointer) {
     return window_slab_index(pointer) / SUPER_SLABS;
 }
+
+/* Indices of SuperSlabs are below this. */
+hak_inline size_t window_super_count(void) { return window_slab_count / SUPER_SLABS; }
 
 hak_inline char *window_super_address(size_t index) {
     // NOLINTNEXTLINE(performance-no-int-to-ptr)

@@ -1,11 +1,14 @@
 /* A block longer than a SuperSlab needs whole ones side by side. Blocks of up to 1 MiB that are in
- * a thread's bins, a few in number, must not stand in its way: the heap would grow by as much. */
+ * a thread's bins, a few in number, must not stand in its way, and neither must guarded blocks: the
+ * heap would grow by as much.
+ *
+ *   long_blocks [ROUNDS]    so many times 32 such blocks before */
 #include <stdlib.h>
 #include <string.h>
 
 #include "support.h"
 
-enum { SIZES = 32, ROUNDS = 20 };
+enum { SIZES = 32 };
 static const size_t smallest = 64 * KIB, largest = MIB;
 /* What lies in bins, and the program itself. */
 static const size_t slack_kib = 6 * KIB;
@@ -20,10 +23,11 @@ static void fill(char **blocks) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     process_begin();
+    unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 20;
     char *blocks[SIZES];
-    for (unsigned round = 0; round < ROUNDS; round++) {
+    for (unsigned long round = 0; round < rounds; round++) {
         fill(blocks);
         for (size_t i = 0; i < SIZES; i++)
             free(blocks[i]);

@@ -50,6 +50,12 @@ def test_blocks_in_bins_are_not_in_the_way_of_long_ones(run: Runner, profile: st
     run("long_blocks", options=f"profile={profile}")
 
 
+def test_guarded_blocks_are_not_in_the_way_of_long_ones(run: Runner) -> None:
+    # One in 1,001, of 3,200; where they lie is chance.
+    for _ in range(8):
+        run("long_blocks", 100, options="guard_rate=1001")
+
+
 @pytest.mark.parametrize("options", ["profile=balanced", "thp=always"])
 def test_few_mappings(run: Runner, options: str) -> None:
     # 512 ranges of moved pages cost two each; programs have some 100 of their own. Neighbours

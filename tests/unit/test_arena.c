@@ -232,6 +232,56 @@ static void scene_take_at(void) {
     CHECK(!arena_take_at(window_slab_count / SUPER_SLABS - 1, 5));
 }
 
+/* What is to be in nobody's way comes from the other end, and goes back there. */
+static void scene_apart(void) {
+    open_window(GIB);
+    size_t end = window_slab_count / SUPER_SLABS;
+    struct super *others = take(1, 1);
+    struct super *one = arena_take_apart(1);
+    CHECK(one != NULL && one->committed && window_super_index(one->start) == end - 1);
+    one->start[0] = one->start[SUPER - 1] = 1;
+    struct super *two = arena_take_apart(2);
+    CHECK(window_super_index(two->start) == end - 3);
+    CHECK(arena_known(0) == 0 && arena_known(GROW_SUPERS) == end - 3 && arena_known(end) == end);
+    CHECK(arena_known_count() == GROW_SUPERS + 3);
+    CHECK(take(GROW_SUPERS - 1, 1) == window_super(window_super_index(others->start) + 1));
+    give(one, 1);
+    CHECK(arena_stats().free_bytes == SUPER);
+    CHECK(arena_take_apart(1) == one);
+    CHECK(arena_stats().reserved_bytes == (GROW_SUPERS + 3) * SUPER);
+}
+
+static void scene_apart_with_others_in_the_way(void) {
+    open_window(GIB);
+    size_t end = window_slab_count / SUPER_SLABS;
+    char *stone = mmap(window_super_address(end - 2), SUPER, PROT_READ,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (stone == MAP_FAILED)
+        return; /* the whole window is reserved already: nobody can be in the way */
+    for (size_t i = 1; i < 4; i++) {
+        struct super *super = arena_take_apart(1);
+        CHECK(super != NULL && window_super_index(super->start) == end - i - (i > 1));
+    }
+}
+
+/* Both ends meet: what lies there serves all. */
+static void scene_no_room_apart(void) {
+    open_window(64 * MIB);
+    size_t count = window_slab_count / SUPER_SLABS;
+    take(1, 1);
+    size_t taken = 1;
+    struct super *super, *last = NULL;
+    while ((super = arena_take_apart(1)) != NULL) {
+        last = super;
+        taken++;
+    }
+    CHECK(taken == count && last != NULL);
+    CHECK(arena_take(1, 1) == NULL && arena_take_apart(1) == NULL);
+    CHECK(arena_known_count() == count && arena_known(count - 1) == count - 1);
+    give(last, 1);
+    CHECK(arena_take(1, 1) == last);
+}
+
 /* The window is full: NULL; something comes back: it serves again. */
 static void scene_exhaustion(void) {
     open_window(64 * MIB);
@@ -280,6 +330,14 @@ static void scene_refusals(void) {
         else
             CHECK(arena_stats().free_bytes >= before.free_bytes);
         give(take(3, 1), 3);
+        refuse_after(kind, 0);
+        super = arena_take_apart(3);
+        allow_all();
+        if (super != NULL)
+            give(super, 3);
+        super = arena_take_apart(3);
+        CHECK(super != NULL);
+        give(super, 3);
     }
     refuse_kind(OS_CALL_KINDS);
     CHECK(arena_take(100, 1) == NULL);
@@ -392,6 +450,9 @@ static void test_arena(void **state) {
     run_scene(scene_skipped);
     run_scene(scene_skipped_refused);
     run_scene(scene_take_at);
+    run_scene(scene_apart);
+    run_scene(scene_apart_with_others_in_the_way);
+    run_scene(scene_no_room_apart);
     run_scene(scene_exhaustion);
     run_scene(scene_others_in_the_way);
     run_scene(scene_refusals);

@@ -254,7 +254,7 @@ static void test_map_of_guarded_blocks(void **state) {
 }
 
 static struct super *super_in_arena(bool is_dirty) {
-    for (size_t i = 0; i < arena_frontier(); i++) {
+    for (size_t i = arena_known(0); i < window_super_count(); i = arena_known(i + 1)) {
         struct super *super = window_super(i);
         if (super != NULL && super->home == SUPER_IN_ARENA && super->committed &&
             list_is_empty(&super->dirty_link) != is_dirty)

@@ -190,6 +190,17 @@ static void test_run_grows_over_the_warm(void **state) {
     assert_true(span_give_large(run, begin));
 }
 
+/* Nor to a run that finds no other place. */
+static void test_run_takes_the_warm(void **state) {
+    (void)state;
+    span_give(take_plain(5, SUPER_SLABS));
+    size_t supers = span_stats().super_count;
+    span_release_warm(5);
+    assert_int_equal(span_stats().super_count, supers - 1);
+    span_release_warm(5);
+    assert_int_equal(span_stats().super_count, supers - 1);
+}
+
 static size_t resident_bytes(void *begin, size_t bytes) {
     size_t page = os_page_size();
     size_t resident = 0;
@@ -341,20 +352,21 @@ static void test_growth_trades(void **state) {
         span_give(between[i]);
 }
 
-/* A guarded block's span came from a SuperSlab that had been used: what is left of that
- * serves nobody, so another shard's growth takes it first. */
+/* What a guarded block of many slabs leaves in its SuperSlab, beside another, serves nobody, so
+ * another shard's growth takes it first. */
 static void test_growth_trades_beside_guarded_blocks(void **state) {
     (void)state;
     span_purge_all();
-    struct span *pair[] = {take_plain(4, SUPER_SLABS), take_plain(4, SUPER_SLABS)};
-    for (int i = 0; i < 2; i++)
-        fill(pair[i]);
-    for (int i = 0; i < 2; i++)
-        span_give(pair[i]);
     struct span_request request = {1, 1, 1, SPAN_GUARDED, SPAN_UNTOUCHED, 0};
     bool is_zero;
     struct span *guarded = span_take(span_guard_shard(), &request, &is_zero);
     assert_non_null(guarded);
+    request.slabs = request.slabs_least = SUPER_SLABS - 1;
+    struct span *gone = span_take(span_guard_shard(), &request, &is_zero);
+    assert_non_null(gone);
+    assert_int_equal(super_of(gone), super_of(guarded));
+    fill(gone);
+    span_give(gone);
     const struct super *super = window_super(super_of(guarded));
     assert_int_equal(bit_count(super->free & ~super->zero), SUPER_SLABS - 1);
     size_t dirty = dirty_bytes();
@@ -487,6 +499,7 @@ int main(void) {
         cmocka_unit_test(test_run_leaves_its_rest),
         cmocka_unit_test(test_run_shrinks_and_grows),
         cmocka_unit_test(test_run_grows_over_the_warm),
+        cmocka_unit_test(test_run_takes_the_warm),
         cmocka_unit_test(test_purge),
         cmocka_unit_test(test_purge_of_bitmaps),
         cmocka_unit_test(test_dirty_from_the_arena),
