@@ -84,7 +84,7 @@ coverage:
 	@tools/setup build check coverage
 	@tools/coverage
 
-## make proof        searches all states of the models of what threads do together
+## make proof        searches all states of what threads do together, and all sizes
 proof:
 	@tools/setup build check
 	@tests/proof/run
