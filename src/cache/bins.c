@@ -75,11 +75,11 @@ static size_t earned_bytes(const struct thread *thread) {
     return UNEARNED_BYTES + moved * moved / EARNED_AT_BYTES;
 }
 
-/* Bytes that a thread's bins may still promise, own or foreign ones of blocks so large: own
- * ones leave a quarter of the budget to foreign ones, whose blocks would otherwise go home
+/* Bytes of a budget that a thread's bins may still promise, own or foreign ones of blocks so
+ * large: own ones leave a quarter of it to foreign ones, whose blocks would otherwise go home
  * one by one. */
-static size_t room(const struct thread *thread, bool is_own, size_t block_bytes) {
-    size_t budget = hak_min(registry_budget_bytes(thread), earned_bytes(thread));
+static size_t room(const struct thread *thread, size_t budget, bool is_own, size_t block_bytes) {
+    budget = hak_min(budget, earned_bytes(thread));
     budget -= is_own ? budget / 4 : 0;
     budget /= is_own && is_large(block_bytes) ? LARGE_SHARE : 1;
     return thread->limit_bytes < budget ? budget - thread->limit_bytes : 0;
@@ -129,9 +129,9 @@ static void shrink_if_idle(struct thread *thread, unsigned class) {
  * larger classes; returns what room there is then. Not of smaller ones: a large enough
  * bin of a busy small class hardly ever misses, which looks like idleness, and a block
  * of 64 KiB is not worth a thousand of 64 bytes. */
-static size_t make_room(struct thread *thread, unsigned class, size_t more_bytes) {
+static size_t make_room(struct thread *thread, size_t budget, unsigned class, size_t more_bytes) {
     size_t block_bytes = class_size(class);
-    size_t there = room(thread, true, block_bytes);
+    size_t there = room(thread, budget, true, block_bytes);
     unsigned bins = block_bytes > MID_ABOVE_BYTES ? SWEEP_BINS_MID : SWEEP_BINS;
     for (unsigned i = 0; i < bins && there < more_bytes; i++) {
         bool is_in_range = thread->sweep >= class && thread->sweep < CLASS_COUNT - 1;
@@ -162,7 +162,9 @@ void bin_open_own(struct thread *thread, unsigned class) {
         return;
     size_t most = hak_min((unsigned)FIRST_CAPACITY, own_capacity_max(class));
     size_t wanted = hak_clamp(FIRST_BYTES / class_size(class), (size_t)1, most);
-    size_t fitting = make_room(thread, class, wanted * class_size(class)) / class_size(class);
+    size_t budget = registry_budget_bytes(thread);
+    size_t fitting =
+        make_room(thread, budget, class, wanted * class_size(class)) / class_size(class);
     void **base = fitting == 0 ? NULL : slots_take(thread, 0);
     if (base == NULL) {
         *info = (struct bin_info){.was_refused = true};
@@ -190,7 +192,8 @@ void bin_adapt(struct thread *thread, unsigned class) {
     struct bin_info *info = &thread->infos[class];
     info->was_used = true;
     info->was_used_lately = true;
-    if (thread->limit_bytes > registry_budget_bytes(thread)) {
+    size_t budget = registry_budget_bytes(thread);
+    if (thread->limit_bytes > budget) {
         shrink(thread, class, info->capacity / 2);
         return;
     }
@@ -200,7 +203,7 @@ void bin_adapt(struct thread *thread, unsigned class) {
     if (capacity <= info->capacity)
         return;
     size_t more_bytes = (capacity - info->capacity) * class_size(class);
-    if (make_room(thread, class, more_bytes) < more_bytes)
+    if (make_room(thread, budget, class, more_bytes) < more_bytes)
         return;
     unsigned kind = slots_kind(capacity + 1);
     if (kind > info->kind) {
@@ -383,7 +386,7 @@ static bool resize_foreign(struct thread *thread, struct bin *bin, unsigned clas
 bool bin_open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsigned class) {
     unsigned capacity = foreign_capacity_max(class) / 2;
     size_t bytes = capacity * class_size(class);
-    if (bytes == 0 || room(thread, false, class_size(class)) < bytes)
+    if (bytes == 0 || room(thread, registry_budget_bytes(thread), false, class_size(class)) < bytes)
         return false;
     thread->foreign_rows |= (uint16_t)(1u << row);
     return resize_foreign(thread, bin, class, capacity);
@@ -392,7 +395,7 @@ bool bin_open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsi
 void bin_adapt_foreign(struct thread *thread, struct bin *bin, unsigned class) {
     size_t budget = registry_budget_bytes(thread);
     unsigned most = foreign_capacity_max(class);
-    bool is_ample = room(thread, false, class_size(class)) >= budget / AMPLE_SHARE;
+    bool is_ample = room(thread, budget, false, class_size(class)) >= budget / AMPLE_SHARE;
     unsigned capacity = is_ample ? most : most / 2;
     if (thread->limit_bytes > budget)
         capacity = 0;
