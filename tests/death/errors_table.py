@@ -20,6 +20,7 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -129,6 +130,11 @@ def read_page() -> dict[tuple[str, str], str]:
     }
 
 
+def commit() -> str:
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=10"]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--runs", type=int, default=100, help="of each error and flavour")
@@ -157,7 +163,8 @@ def main() -> int:
         text = PAGE.read_text()
         before, rest = text.split(BEGIN)
         after = rest.split(END)[1]
-        after = re.sub(r"\d+(?= runs of each cell)", str(arguments.runs), after)
+        told = f"{arguments.runs} runs of each cell, last on {date.today()} (commit {commit()})"
+        after = re.sub(r"\d+ runs of each cell[^.]*", told, after)
         PAGE.write_text(f"{before}{BEGIN}\n" + "\n".join(rows) + f"\n{END}{after}")
     return 0
 
