@@ -387,8 +387,7 @@ bool arena_has_used(size_t count) {
 
 bool arena_take_at(size_t index, size_t count) {
     os_lock_acquire(&arena_lock);
-    bool claimed = index + count <= window_super_count() && free_end(index) >= index + count &&
-                   claim(index, count);
+    bool claimed = free_end(index) >= index + count && claim(index, count);
     os_lock_release(&arena_lock);
     if (!claimed)
         return false;

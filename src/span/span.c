@@ -359,6 +359,8 @@ static struct growth growth_of(const struct super *head, size_t from, size_t to)
 static bool take_behind(struct span_shard *shard, const struct growth *growth) {
     if (growth->count == 0)
         return true;
+    if (growth->first + growth->count > window_super_count())
+        return false;
     shard_release_warm(shard, growth->first, growth->count);
     os_lock_release(&shard->lock);
     bool taken = arena_take_at(growth->first, growth->count);

@@ -85,6 +85,7 @@ hak_inline char *window_super_address(size_t index) {
 }
 
 hak_inline struct super *window_super(size_t index) {
+    hak_assert(index < window_super_count());
     /* Pairs with the release in window_super_set: the descriptor is complete. */
     return atomic_load_explicit(&window_supers[index], memory_order_acquire);
 }

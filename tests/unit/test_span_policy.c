@@ -377,6 +377,24 @@ static void test_growth_trades_beside_guarded_blocks(void **state) {
     span_give(guarded);
 }
 
+/* Behind the window's last SuperSlab there is nothing to grow into, nor to look at. */
+static void test_no_growth_past_the_window(void **state) {
+    (void)state;
+    enum { LAST = WINDOW_SLABS / SUPER_SLABS - 1 };
+    bool is_zero;
+    struct span *whole[LAST];
+    size_t count = 0;
+    do
+        whole[count] = take_state(span_guard_shard(), SUPER_SLABS, SPAN_GUARDED, &is_zero);
+    while (super_of(whole[count++]) != LAST);
+    struct span *last = whole[count - 1];
+    assert_false(span_resize(last, SUPER_SLABS + 1));
+    assert_false(span_resize(last, (size_t)3 * SUPER_SLABS));
+    assert_int_equal(last->slabs, SUPER_SLABS);
+    while (count != 0)
+        span_give(whole[--count]);
+}
+
 /* What is traded is bounded by time: a burst, and then so many bytes a millisecond. */
 static void test_trade_is_bounded(void **state) {
     (void)state;
@@ -506,6 +524,7 @@ int main(void) {
         cmocka_unit_test(test_growth_by_used_supers),
         cmocka_unit_test(test_growth_trades),
         cmocka_unit_test(test_growth_trades_beside_guarded_blocks),
+        cmocka_unit_test(test_no_growth_past_the_window),
         cmocka_unit_test(test_trade_is_bounded),
         cmocka_unit_test(test_purge_refused),
         cmocka_unit_test(test_give_large_twice),
