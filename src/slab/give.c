@@ -8,15 +8,20 @@ static struct span *find_span(const void *block) {
     return window_contains(block) ? span_of(block) : NULL;
 }
 
-/* How many of at most `most` blocks lie side by side, each so many bytes after the last. */
+/* How many of at most `most` blocks lie side by side, each so many bytes after the last: four at a
+ * time, for in a heap that is freed in order they are dozens. */
 static unsigned count_neighbours(void **blocks, unsigned most, ptrdiff_t step) {
-    unsigned same = 1;
+    void **at = blocks + 1;
+    void **end = blocks + most;
     char *next = (char *)blocks[0] + step;
-    while (same < most && blocks[same] == next) {
-        next += step;
-        same++;
+    for (; end - at >= 4; at += 4, next += 4 * step) {
+        if (at[0] != next || at[1] != next + step || at[2] != next + 2 * step ||
+            at[3] != next + 3 * step)
+            break;
     }
-    return same;
+    for (; at < end && *at == next; at++)
+        next += step;
+    return (unsigned)(at - blocks);
 }
 
 /* Gives the first of blocks if it is a block in use of this slab, and those after it that are
