@@ -147,6 +147,8 @@ static void look_through(struct thread *thread, uint64_t now_ms) {
     if (now_ms - thread->aged_ms >= hak_max(options_profile()->decay_ms, (uint64_t)AGE_MIN_MS)) {
         thread->aged_ms = now_ms;
         bins_age(thread);
+        if (registry_has_resting())
+            registry_settle(now_ms);
         if (options_profile()->page_purge == PAGE_PURGE_ALWAYS)
             slab_purge_pages_step(false, NULL);
     }
@@ -172,5 +174,5 @@ bool cache_tick(struct thread *thread, bool at_once) {
         look_through(thread, now_ms);
     if (hak_unlikely(atomic_load_explicit(&thread->is_asked_to_flush, memory_order_relaxed)))
         answer_flush(thread);
-    return is_due && span_decay(thread->shard, now_ms);
+    return is_due && (span_decay(thread->shard, now_ms) || registry_has_resting());
 }

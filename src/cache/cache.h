@@ -102,6 +102,7 @@ struct thread {
     void **bump, **bump_end;              /* slots not used yet, of the newest chunk */
     void **chunks[SLOT_CHUNKS];           /* its own for ever; NULL: never needed */
     unsigned chunks_used;                 /* the first of them */
+    uint64_t rests_since_ms;              /* while its thread has ended and it waits for another */
     bool is_released;                     /* while dead: its pages went to the kernel */
     struct list link;                     /* registry, or those of the dead */
     struct bin_info infos[BIN_COUNT];
@@ -216,10 +217,23 @@ bool cache_tick(struct thread *thread, bool at_once);
 
 /* --- registry.c: the threads ------------------------------------------------ */
 
-/* A thread with an empty cache, in the shard with the fewest threads; NULL when
- * out of memory. And its end; its bins are empty. */
+/* A thread in the shard with the fewest threads, its cache empty or as one that ended there
+ * left it; NULL when out of memory. And its end; its bins are empty. */
 struct thread *registry_add(void);
 void registry_remove(struct thread *thread);
+
+/* The end of a thread that has blocks in its bins: they wait there for the next thread of the
+ * shard, but for large ones and those of other shards. False: they have to go home, because
+ * the last thread's do so still, or nothing is to be kept, or the thread was asked for them. */
+bool registry_rest(struct thread *thread);
+
+/* Sends home what has rested by now for as long as free pages are kept; UINT64_MAX: all that
+ * rests. True: there is more. */
+bool registry_settle(uint64_t now_ms);
+hak_global _Atomic unsigned registry_resting_count; /* a hint that saves the lock */
+hak_inline bool registry_has_resting(void) {
+    return atomic_load_explicit(&registry_resting_count, memory_order_relaxed) != 0;
+}
 
 /* Gives the pages of at most so many structures that no thread uses to the kernel, those
  * first that were used last. */

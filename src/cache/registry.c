@@ -1,5 +1,7 @@
 /* The threads that have a cache.
  *
+ *                  ,-------- resting <------- registry_rest
+ *                  v           |                    |
  *   newborn --registry_add--> alive --registry_remove--> dead, reused
  *                               |
  *                             fork, in the child: orphans --> reclaimed
@@ -8,10 +10,17 @@
  * last one left, its slot arrays and counts included, unless its pages have been
  * given back meanwhile.
  *
- * Lock: registry_lock protects the lists and the counts per shard. */
-#include "cache/cache.h"
+ * One cache a shard may rest: a thread that ends leaves its small blocks in it, and one that
+ * begins goes on where that one ended. Threads that follow each other save each other the
+ * refills and flushes of a beginning and an end. Nobody follows: after as long as free pages are
+ * kept, whoever looks takes it, as a new thread does, and ends it for good. So what is nobody's
+ * is never changed, and who works on bins is their only owner.
+ *
+ * Lock: registry_lock protects the lists, what rests, and the counts per shard. */
+#include "cache/bins.h"
 #include "os/metadata.h"
 #include "os/options.h"
+#include "os/system.h"
 #include "span/arena.h"
 #include "span/limits.h"
 
@@ -22,11 +31,15 @@ struct os_lock registry_lock;
 enum { SHARE_PART = 2, LEAST_PART = 4 };
 static const size_t promise_step_bytes = 16 * KIB;
 
+enum { REST_MAX_MS = 1000 }; /* that nobody looks at a cache, at most, whatever decay_ms is */
+
 static struct list alive = {&alive, &alive};
-static struct list dead = {&dead, &dead}; /* released ones behind the others */
+static struct thread *resting[MAX_SHARDS]; /* of its own shard each; NULL: none */
+static struct list dead = {&dead, &dead};  /* released ones behind the others */
 static struct list orphans = {&orphans, &orphans};
 static struct list reclaimed = {&reclaimed, &reclaimed};
 _Atomic bool registry_has_orphans;
+_Atomic unsigned registry_resting_count;
 static _Atomic unsigned alive_count;
 static _Atomic size_t promised_bytes; /* by those alive */
 static unsigned per_shard[MAX_SHARDS];
@@ -79,42 +92,115 @@ static unsigned used_shards(void) {
     return hak_options.shards != 0 ? shards : hak_min(shards, limits_processors());
 }
 
+/* Of several, one in which a cache rests. */
 static unsigned emptiest_shard(void) {
     unsigned best = 0;
     for (unsigned shard = 1; shard < used_shards(); shard++) {
-        if (per_shard[shard] < per_shard[best])
+        bool is_better = resting[best] == NULL && resting[shard] != NULL;
+        if (per_shard[shard] < per_shard[best] + is_better)
             best = shard;
     }
     return best;
 }
 
-struct thread *registry_add(void) {
-    struct thread *thread = NULL;
-    os_lock_acquire(&registry_lock);
-    if (!list_is_empty(&dead)) {
-        thread = container_of(dead.next, struct thread, link);
-        list_remove(&thread->link);
-    } else {
+/* A thread without blocks, of no shard yet; NULL when out of memory. */
+static struct thread *take_empty(void) {
+    if (list_is_empty(&dead)) {
         /* A row is opened by the first block of its shards; one page more is bookkeeping. */
         size_t rows = hak_min(slab_shard_count(), (unsigned)ROW_COUNT);
-        thread = os_metadata_take_sparse(sizeof *thread, (rows + 1) * ROW_BYTES);
+        return os_metadata_take_sparse(sizeof(struct thread), (rows + 1) * ROW_BYTES);
     }
+    struct thread *thread = container_of(dead.next, struct thread, link);
+    list_remove(&thread->link);
+    return thread;
+}
+
+static void count_resting(int change) {
+    unsigned count = atomic_load_explicit(&registry_resting_count, memory_order_relaxed);
+    atomic_store_explicit(&registry_resting_count, count + (unsigned)change, memory_order_relaxed);
+}
+
+static struct thread *take_resting(unsigned shard) {
+    struct thread *thread = resting[shard];
     if (thread != NULL) {
-        unsigned shard = emptiest_shard();
-        cache_open(thread, shard);
-        per_shard[shard]++;
-        count_alive(1);
-        list_push_back(&alive, &thread->link);
+        resting[shard] = NULL;
+        count_resting(-1);
     }
+    return thread;
+}
+
+static void enter(struct thread *thread) {
+    per_shard[thread->shard]++;
+    count_alive(1);
+    list_push_back(&alive, &thread->link);
+}
+
+static void leave(struct thread *thread) {
+    list_remove(&thread->link);
+    per_shard[thread->shard]--;
+    count_alive(-1);
+}
+
+struct thread *registry_add(void) {
+    os_lock_acquire(&registry_lock);
+    unsigned shard = emptiest_shard();
+    struct thread *thread = take_resting(shard);
+    if (thread == NULL && (thread = take_empty()) != NULL)
+        cache_open(thread, shard);
+    if (thread != NULL)
+        enter(thread);
     os_lock_release(&registry_lock);
     return thread;
 }
 
+static uint64_t rest_ms(void) {
+    return hak_min(options_profile()->decay_ms, (uint64_t)REST_MAX_MS);
+}
+
+bool registry_rest(struct thread *thread) {
+    /* A large block may keep a SuperSlab from being whole, and other shards wait for theirs. */
+    cache_flush_large(thread);
+    bins_flush_foreign(thread);
+    os_lock_acquire(&registry_lock);
+    bool is_asked = atomic_load_explicit(&thread->is_asked_to_flush, memory_order_relaxed);
+    bool rests =
+        resting[thread->shard] == NULL && rest_ms() != 0 && limits_excess() == 0 && !is_asked;
+    if (rests) {
+        thread->rests_since_ms = os_now_ms();
+        leave(thread);
+        resting[thread->shard] = thread;
+        count_resting(1);
+    }
+    os_lock_release(&registry_lock);
+    return rests;
+}
+
+/* One that has rested long enough by now, alive again: the caller is its thread. */
+static struct thread *rouse(uint64_t now_ms) {
+    struct thread *thread = NULL;
+    os_lock_acquire(&registry_lock);
+    for (unsigned shard = 0; shard < slab_shard_count() && thread == NULL; shard++) {
+        if (resting[shard] != NULL && resting[shard]->rests_since_ms + rest_ms() <= now_ms)
+            thread = take_resting(shard);
+    }
+    if (thread != NULL)
+        enter(thread);
+    os_lock_release(&registry_lock);
+    return thread;
+}
+
+bool registry_settle(uint64_t now_ms) {
+    struct thread *thread;
+    while ((thread = rouse(now_ms)) != NULL) {
+        cache_flush(thread);
+        registry_remove(thread);
+    }
+    return registry_has_resting();
+}
+
 void registry_remove(struct thread *thread) {
     os_lock_acquire(&registry_lock);
-    list_remove(&thread->link);
-    per_shard[thread->shard]--;
-    count_alive(-1);
+    leave(thread);
     cache_close(thread);
     thread->is_released = false;
     list_push_front(&dead, &thread->link);
@@ -156,14 +242,14 @@ void registry_orphan_all_but(struct thread *survivor) {
         per_shard[container_of(link, struct thread, link)->shard]--;
     }
     atomic_store_explicit(&alive_count, 0, memory_order_relaxed);
-    atomic_store_explicit(&promised_bytes, survivor != NULL ? survivor->promised_bytes : 0,
-                          memory_order_relaxed);
     if (survivor != NULL) {
         list_remove(&survivor->link);
-        list_push_back(&alive, &survivor->link);
-        per_shard[survivor->shard]++;
-        count_alive(1);
+        enter(survivor);
     }
+    size_t promised = survivor != NULL ? survivor->promised_bytes : 0;
+    for (unsigned shard = 0; shard < slab_shard_count(); shard++)
+        promised += resting[shard] != NULL ? resting[shard]->promised_bytes : 0;
+    atomic_store_explicit(&promised_bytes, promised, memory_order_relaxed);
     atomic_store_explicit(&registry_has_orphans, !list_is_empty(&orphans), memory_order_relaxed);
 }
 
@@ -233,6 +319,10 @@ void registry_visit(void (*visit)(const struct thread *thread, void *context), v
     for (unsigned i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         list_for_each(link, lists[i]) visit(container_of(link, struct thread, link), context);
     }
+    for (unsigned shard = 0; shard < slab_shard_count(); shard++) {
+        if (resting[shard] != NULL)
+            visit(resting[shard], context);
+    }
     os_lock_release(&registry_lock);
 }
 
@@ -246,15 +336,20 @@ uint64_t registry_slow_calls(void) {
     return calls;
 }
 
+static bool check_thread(struct finding *finding, const struct thread *thread) {
+    return (thread->shard < slab_shard_count() && thread->cache.thread == thread &&
+            thread->own == &thread->cache.rows[thread->shard % ROW_COUNT]) ||
+           finding_note(finding, "thread structure %p (shard %u) is not its own",
+                        (const void *)thread, thread->shard);
+}
+
 /* The shards' counts are those of the threads alive. */
 static bool check_alive(struct finding *finding) {
     unsigned counts[MAX_SHARDS] = {0};
     list_for_each(link, &alive) {
         const struct thread *thread = container_of(link, struct thread, link);
-        if (thread->shard >= slab_shard_count() || thread->cache.thread != thread ||
-            thread->own != &thread->cache.rows[thread->shard % ROW_COUNT])
-            return finding_note(finding, "thread structure %p (shard %u) is not its own",
-                                (const void *)thread, thread->shard);
+        if (!check_thread(finding, thread))
+            return false;
         counts[thread->shard]++;
     }
     for (unsigned shard = 0; shard < slab_shard_count(); shard++) {
@@ -263,6 +358,24 @@ static bool check_alive(struct finding *finding) {
                                 per_shard[shard], counts[shard]);
     }
     return true;
+}
+
+/* Nobody works on the bins of those that rest: each must be whole. */
+static bool check_resting(struct finding *finding) {
+    unsigned count = 0;
+    for (unsigned shard = 0; shard < slab_shard_count(); shard++) {
+        const struct thread *thread = resting[shard];
+        if (thread == NULL)
+            continue;
+        count++;
+        if (!check_thread(finding, thread))
+            return false;
+        if (thread->shard != shard)
+            return finding_note(finding, "thread structure %p (shard %u) rests in shard %u",
+                                (const void *)thread, thread->shard, shard);
+    }
+    return count == atomic_load_explicit(&registry_resting_count, memory_order_relaxed) ||
+           finding_note(finding, "%u caches rest, not as many as noted", count);
 }
 
 bool registry_check(struct finding *finding) {
@@ -276,7 +389,7 @@ bool registry_check(struct finding *finding) {
     if (is_whole && counts[0] != registry_count())
         is_whole = finding_note(finding, "%u threads noted, but there are %zu", registry_count(),
                                 counts[0]);
-    is_whole = is_whole && check_alive(finding);
+    is_whole = is_whole && check_alive(finding) && check_resting(finding);
     os_lock_release(&registry_lock);
     return is_whole;
 }

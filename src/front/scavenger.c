@@ -71,10 +71,14 @@ static bool has_busy_threads(void) { return guard_wants_refills() && registry_co
 
 /* --- the thread ---------------------------------------------------------------- */
 
-/* Whoever left dirty memory put it on a list, under a lock that this thread takes again
+/* Whoever left dirty memory or a cache put it on a list, under a lock that this thread takes again
  * to look; so either it is seen here after the change of state, or he sees that. That slabs in
  * use have lost blocks is a hint: one that is missed by a moment comes with the next slow call. */
-static bool is_clean(void) { return !span_decay_all(os_now_ms(), true) && !slab_has_lost_blocks(); }
+static bool is_clean(void) {
+    uint64_t now_ms = os_now_ms();
+    bool has_resting = registry_settle(now_ms);
+    return !span_decay_all(now_ms, true) && !has_resting && !slab_has_lost_blocks();
+}
 
 /* Until woken; false: it is time to end. */
 static bool sleep_clean(void) {

@@ -3,8 +3,9 @@
  *   shows      newborn ----------> its own cache ----------> dead
  *   happens             first slow call          TLS destructor
  *
- * A thread that says it will sleep long (front_thread_idle) ends in this sense, but
- * shows newborn again.
+ * What it leaves in its cache rests for a moment, for the next thread, or goes home at once
+ * (cache/registry.c). A thread that says it will sleep long (front_thread_idle) ends in this sense,
+ * but shows newborn again.
  *
  * Newborn and dead are shared caches whose every bin is empty and full, so each
  * call of such a thread comes to the slow path, which looks here. A newborn one
@@ -68,18 +69,24 @@ void front_go_without_cache(void) {
     front_tls.cache = &dead_cache;
 }
 
-static void end_thread(void *argument) {
-    struct thread *thread = argument;
+/* Who asks for every call to be seen wants to hear at once what a flush finds: such a cache
+ * does not rest. */
+static void part_from(struct thread *thread, bool may_rest) {
     front_go_without_cache();
     watch_flush(thread);
-    cache_flush(thread);
-    registry_remove(thread);
-    scavenger_after_free(false);
+    bool rests = may_rest && !watch_is_on(thread) && registry_rest(thread);
+    if (!rests) {
+        cache_flush(thread);
+        registry_remove(thread);
+    }
+    scavenger_after_free(rests);
 }
+
+static void end_thread(void *thread) { part_from(thread, true); }
 
 /* Its next slow call makes a new beginning. */
 static void be_newborn_again(struct thread *thread) {
-    end_thread(thread);
+    part_from(thread, false);
     front_tls.cache = &newborn_cache;
 }
 
@@ -153,7 +160,7 @@ static hak_cold struct thread *begin_thread(void) {
     if (thread == NULL)
         return NULL;
     if (!watch_begin(thread)) {
-        registry_remove(thread);
+        be_newborn_again(thread);
         return NULL;
     }
     front_tls.row = (struct row *)watch_shown_row(thread);

@@ -15,6 +15,7 @@ size_t front_trim(void) {
         watch_flush(thread);
         cache_flush(thread);
     }
+    registry_settle(UINT64_MAX);
     registry_release(UINT_MAX);
     slab_trim();
     return span_purge_all();

@@ -51,12 +51,26 @@ static void free_two_times(void *block) {
     free(hidden(block));
 }
 
-static void twice_at_thread_end(void) { in_a_thread(free_two_times, take_announced(96)); }
+static void twice_at_thread_end(void) {
+    in_a_thread(free_two_times, take_announced(96));
+    process_trim();
+}
+
+static void take_and_free_two_times(void *unused) {
+    (void)unused;
+    free_two_times(take_announced(96));
+}
+
+static void twice_in_ended_thread(void) {
+    in_a_thread(take_and_free_two_times, NULL);
+    process_trim();
+}
 
 static void twice_in_two_threads(void) {
     void *block = take_announced(96);
     in_a_thread(free_in_thread, block);
     in_a_thread(free_in_thread, hidden(block));
+    process_trim();
 }
 
 /* The first free has gone home long ago, its slab lives on. */
@@ -162,6 +176,7 @@ const struct bug bugs_double[] = {
     {"twice-many-slabs", twice_many_slabs},
     {"twice-with-others-between", twice_with_others_between},
     {"twice-at-thread-end", twice_at_thread_end},
+    {"twice-in-ended-thread", twice_in_ended_thread},
     {"twice-in-two-threads", twice_in_two_threads},
     {"twice-long-after", twice_long_after},
     {"twice-by-realloc-to-0", twice_by_realloc_to_zero},

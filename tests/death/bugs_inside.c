@@ -37,10 +37,12 @@ static void free_in_ending_thread(void *inside) { free(inside); }
 
 static void free_inside_at_thread_end(void) {
     in_a_thread(free_in_ending_thread, take_announced(160, 32));
+    process_trim();
 }
 
 static void free_misaligned_at_thread_end(void) {
     in_a_thread(free_in_ending_thread, take_announced(160, 4));
+    process_trim();
 }
 
 static void free_inside_large_by_16(void) { free(take_announced(3 * MIB, 16)); }

@@ -79,6 +79,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "twice-many-slabs": DOUBLE,
     "twice-with-others-between": DOUBLE,
     "twice-at-thread-end": DOUBLE,
+    "twice-in-ended-thread": DOUBLE,
     "twice-in-two-threads": DOUBLE,
     "twice-long-after": DOUBLE,
     "twice-by-realloc-to-0": DOUBLE,
@@ -105,6 +106,7 @@ AT_THREAD_END = {
     "free-inside-at-thread-end",
     "free-misaligned-at-thread-end",
     "twice-at-thread-end",
+    "twice-in-ended-thread",
     "twice-in-two-threads",
 }
 

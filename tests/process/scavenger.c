@@ -5,6 +5,7 @@
  *                        thread, too; all of it twice
  *   scavenger scattered  frees seven tenths, but some of each slab: pages without blocks are gone
  *   scavenger fork       the same as idle in a child that has become threaded itself
+ *   scavenger ended      a thread that has worked much has ended: what its bins held is gone
  *   scavenger large      large blocks, each freed by a call after which there is none for long
  *   scavenger exit       main leaves by pthread_exit while there is work to do: the program ends
  *   scavenger ids        setuid, which reaches every thread by a signal of the C library's
@@ -142,6 +143,34 @@ static void scattered(void) {
     CHECK(settles_at(before + (most - before) * 9 / 20));
 }
 
+/* Many classes, some 64 KiB of each, so that bins become as large as they may. */
+static void *work_much(void *unused) {
+    (void)unused;
+    void *some[64];
+    for (int round = 0; round < 20; round++) {
+        for (size_t bytes = 1024; bytes <= 16 * KIB; bytes += 512) {
+            for (int i = 0; i < 64; i++) {
+                some[i] = malloc(bytes);
+                CHECK(some[i] != NULL);
+                memset(some[i], 1, bytes);
+            }
+            for (int i = 0; i < 64; i++)
+                free(some[i]);
+        }
+    }
+    return NULL;
+}
+
+static void ended(void) {
+    pthread_t worker;
+    start_sleeper();
+    free(malloc(1));
+    size_t before = resident_bytes();
+    CHECK(pthread_create(&worker, NULL, work_much, NULL) == 0);
+    CHECK(pthread_join(worker, NULL) == 0);
+    CHECK(settles_at(before + 3 * MIB / 2));
+}
+
 /* One slow call in four looks at the clock anyway. */
 static void large(void) {
     enum { LARGE = 4 };
@@ -218,6 +247,8 @@ int main(int argc, char **argv) {
         large();
     else if (strcmp(what, "scattered") == 0)
         scattered();
+    else if (strcmp(what, "ended") == 0)
+        ended();
     else if (strcmp(what, "fork") == 0)
         in_child();
     else if (strcmp(what, "exit") == 0)

@@ -66,7 +66,7 @@ static void test_processors_of_a_cgroup(void **state) {
     limits_init();
 }
 
-/* What an ended thread leaves, the next one takes over, all bins empty. */
+/* What a thread leaves that has sent its blocks home, the next one takes over, all bins empty. */
 static void test_structures_are_reused(void **state) {
     (void)state;
     struct thread *thread = registry_add();
@@ -150,12 +150,116 @@ static void test_no_memory_for_a_thread(void **state) {
         thread_end(hoard[--count]);
 }
 
-/* --- after a fork ------------------------------------------------------------------------ */
+static void count_thread(const struct thread *thread, void *context) {
+    (void)thread;
+    ++*(unsigned *)context;
+}
+
+/* --- caches that rest --------------------------------------------------------------------- */
 
 static size_t lost_blocks(unsigned class) {
     struct class_stats stats = slab_stats(class);
     return stats.taken - stats.given - blocks_held(class);
 }
+
+static void assert_registry_is_whole(void) {
+    struct finding finding = {0};
+    assert_true(registry_check(&finding));
+}
+
+/* The next thread goes on where the last one ended: but its large blocks and those of other
+ * shards are at home. */
+static void test_a_cache_rests(void **state) {
+    (void)state;
+    unsigned small = class_of(144), large = class_of(100 * KIB);
+    struct thread *thread = registry_add(), *other = registry_add();
+    assert_int_not_equal(thread->shard, other->shard);
+    use(thread, small);
+    use(thread, large);
+    thread_free(thread, thread_malloc(other, small));
+    unsigned held = own_count(thread, small);
+    assert_true(held > 0 && own_count(thread, large) > 0);
+    assert_int_equal(blocks_cached(thread, small), held + 1);
+    assert_true(registry_rest(thread));
+    assert_true(registry_has_resting());
+    assert_int_equal(registry_count(), 1);
+    assert_registry_is_whole();
+    assert_int_equal(blocks_cached(thread, small), held);
+    assert_int_equal(blocks_cached(thread, large), 0);
+    unsigned visited = 0, with_it = 0;
+    registry_visit(count_thread, &visited);
+    struct thread *next = registry_add();
+    registry_visit(count_thread, &with_it);
+    assert_int_equal(visited, with_it);
+    assert_ptr_equal(next, thread);
+    assert_int_equal(own_count(next, small), held);
+    assert_thread_is_sound(next);
+    assert_false(registry_has_resting());
+    thread_end(next);
+    thread_end(other);
+    assert_int_equal(lost_blocks(small) + lost_blocks(large), 0);
+}
+
+/* One a shard; where threads are as few, the next one goes where one rests. */
+static void test_one_cache_rests_a_shard(void **state) {
+    (void)state;
+    struct thread *threads[2 * SHARDS];
+    for (unsigned i = 0; i < 2 * SHARDS; i++)
+        threads[i] = registry_add();
+    for (unsigned i = 0; i < 2 * SHARDS; i++) {
+        bool is_first = true;
+        for (unsigned j = 0; j < i; j++)
+            is_first &= threads[j]->shard != threads[i]->shard;
+        assert_int_equal(registry_rest(threads[i]), is_first);
+        if (!is_first)
+            thread_end(threads[i]);
+    }
+    assert_registry_is_whole();
+    assert_int_equal(registry_count(), 0);
+    struct thread *next = registry_add();
+    assert_false(registry_settle(UINT64_MAX));
+    assert_true(registry_rest(next));
+    struct thread *last = registry_add();
+    assert_ptr_equal(last, next);
+    thread_end(last);
+}
+
+/* Those that nobody takes over go home when free pages would. */
+static void test_rest_ends(void **state) {
+    (void)state;
+    unsigned class = class_of(144);
+    uint64_t decay_ms = options_profile()->decay_ms;
+    struct thread *thread = registry_add();
+    use(thread, class);
+    assert_true(registry_rest(thread));
+    assert_true(registry_settle(thread->rests_since_ms + decay_ms - 1));
+    assert_true(lost_blocks(class) > 0);
+    assert_false(registry_settle(thread->rests_since_ms + decay_ms));
+    assert_int_equal(lost_blocks(class), 0);
+    assert_registry_is_whole();
+    /* Pages that are not kept at all: nor is this. */
+    options_in_force.decay_ms = 0;
+    thread = registry_add();
+    assert_false(registry_rest(thread));
+    options_in_force.decay_ms = 3600 * 1000;
+    assert_true(registry_rest(thread));
+    assert_false(registry_settle(thread->rests_since_ms + 1000));
+    options_in_force.decay_ms = decay_ms;
+}
+
+/* Who has been asked for his blocks does not leave them to anybody. */
+static void test_no_rest_when_asked_to_flush(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    use(thread, class_of(144));
+    registry_ask_flush(NULL);
+    assert_false(registry_rest(thread));
+    cache_tick(thread, false);
+    assert_true(registry_rest(thread));
+    assert_false(registry_settle(UINT64_MAX));
+}
+
+/* --- after a fork ------------------------------------------------------------------------ */
 
 /* The bins of threads that are gone are reclaimed, one thread a call. */
 static void test_orphans_are_reclaimed(void **state) {
@@ -179,6 +283,25 @@ static void test_orphans_are_reclaimed(void **state) {
     assert_int_equal(lost_blocks(class), cached);
     assert_thread_is_sound(threads[0]);
     thread_end(threads[0]);
+    assert_int_equal(lost_blocks(class), 0);
+}
+
+/* Nobody worked on a cache that rests: the child's next thread takes it over. */
+static void test_resting_caches_are_no_orphans(void **state) {
+    (void)state;
+    unsigned class = class_of(144);
+    struct thread *survivor = registry_add(), *ended = registry_add();
+    use(ended, class);
+    unsigned held = own_count(ended, class);
+    assert_true(registry_rest(ended));
+    registry_orphan_all_but(survivor);
+    assert_registry_is_whole();
+    assert_false(registry_has_orphans);
+    struct thread *next = registry_add();
+    assert_ptr_equal(next, ended);
+    assert_int_equal(own_count(next, class), held);
+    thread_end(next);
+    thread_end(survivor);
     assert_int_equal(lost_blocks(class), 0);
 }
 
@@ -274,11 +397,6 @@ static void test_close_one_bin(void **state) {
 
 /* --- every thread that there is or was ------------------------------------------------------ */
 
-static void count_thread(const struct thread *thread, void *context) {
-    (void)thread;
-    ++*(unsigned *)context;
-}
-
 static void test_visit(void **state) {
     (void)state;
     unsigned before = 0, after = 0;
@@ -351,7 +469,12 @@ int main(void) {
         cmocka_unit_test(test_close_one_bin),
         cmocka_unit_test(test_visit),
         cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_a_cache_rests),
+        cmocka_unit_test(test_one_cache_rests_a_shard),
+        cmocka_unit_test(test_rest_ends),
+        cmocka_unit_test(test_no_rest_when_asked_to_flush),
         cmocka_unit_test(test_orphans_are_reclaimed),
+        cmocka_unit_test(test_resting_caches_are_no_orphans),
         cmocka_unit_test(test_torn_bins),
     };
     return cmocka_run_group_tests(tests, start, NULL);
