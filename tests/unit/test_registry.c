@@ -241,7 +241,7 @@ static void test_rest_ends(void **state) {
     options_in_force.decay_ms = 0;
     thread = registry_add();
     assert_false(registry_rest(thread));
-    options_in_force.decay_ms = 3600 * 1000;
+    options_in_force.decay_ms = 3600000;
     assert_true(registry_rest(thread));
     assert_false(registry_settle(thread->rests_since_ms + 1000));
     options_in_force.decay_ms = decay_ms;
