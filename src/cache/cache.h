@@ -223,7 +223,7 @@ struct thread *registry_add(void);
 void registry_remove(struct thread *thread);
 
 /* The end of a thread that has blocks in its bins: they wait there for the next thread of the
- * shard, but for large ones and those of other shards. False: they have to go home, because
+ * shard, but for large ones. False: they have to go home, because
  * the last thread's do so still, or nothing is to be kept, or the thread was asked for them. */
 bool registry_rest(struct thread *thread);
 

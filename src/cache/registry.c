@@ -10,14 +10,14 @@
  * last one left, its slot arrays and counts included, unless its pages have been
  * given back meanwhile.
  *
- * One cache a shard may rest: a thread that ends leaves its small blocks in it, and one that
+ * One cache a shard may rest: a thread that ends leaves its blocks in it, and one that
  * begins goes on where that one ended. Threads that follow each other save each other the
  * refills and flushes of a beginning and an end. Nobody follows: after as long as free pages are
  * kept, whoever looks takes it, as a new thread does, and ends it for good. So what is nobody's
  * is never changed, and who works on bins is their only owner.
  *
  * Lock: registry_lock protects the lists, what rests, and the counts per shard. */
-#include "cache/bins.h"
+#include "cache/cache.h"
 #include "os/metadata.h"
 #include "os/options.h"
 #include "os/system.h"
@@ -158,9 +158,7 @@ static uint64_t rest_ms(void) {
 }
 
 bool registry_rest(struct thread *thread) {
-    /* A large block may keep a SuperSlab from being whole, and other shards wait for theirs. */
-    cache_flush_large(thread);
-    bins_flush_foreign(thread);
+    cache_flush_large(thread); /* any of them may keep a SuperSlab from being whole */
     os_lock_acquire(&registry_lock);
     bool is_asked = atomic_load_explicit(&thread->is_asked_to_flush, memory_order_relaxed);
     bool rests =

@@ -98,9 +98,10 @@ void guard_begin(struct thread *thread) {
     if (hak_options.guard_rate == 0 || guard_counts_calls())
         thread->until_guard = INT64_MAX;
     thread->wants_refills = guard_wants_refills();
+    if (thread->until_guard != 0) /* a thread before it that had the structure left this */
+        return;
     os_lock_acquire(&guard_lock);
-    if (thread->until_guard == 0) /* the first thread that this structure serves */
-        thread->until_guard = next_interval();
+    thread->until_guard = next_interval();
     os_lock_release(&guard_lock);
 }
 

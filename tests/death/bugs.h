@@ -37,8 +37,8 @@ void announce_block(const void *block, size_t size);
  * than a bin holds. What is in the bin before goes first. */
 void flush_by_frees(size_t size);
 
-/* Runs a function in a thread of its own and waits for its end. What it freed of another
- * shard's blocks goes home with it, the others with the next process_trim. */
+/* Runs a function in a thread of its own and waits for its end. What it freed may rest then, but
+ * goes home with the next process_trim. */
 void in_a_thread(void (*run)(void *), void *argument);
 
 #endif
