@@ -208,7 +208,8 @@ hak_global _Atomic uint64_t cache_unparked[CLASS_COUNT];
 /* Set by a mode that holds blocks for threads besides their bins: gives those home, too. */
 hak_global void (*cache_reclaim_held)(struct thread *thread);
 
-/* Whether the calling thread's bins are whole: see check.c. Else *finding says what is not. */
+/* Whether bins are whole that nobody works on meanwhile, the calling thread's as a rule: see
+ * check.c. Else *finding says what is not. */
 bool cache_check(const struct thread *thread, struct finding *finding);
 
 /* Called once in each slow call: time-driven upkeep, at once or only now and then. True:
@@ -223,8 +224,8 @@ struct thread *registry_add(void);
 void registry_remove(struct thread *thread);
 
 /* The end of a thread that has blocks in its bins: they wait there for the next thread of the
- * shard, but for large ones. False: they have to go home, because
- * the last thread's do so still, or nothing is to be kept, or the thread was asked for them. */
+ * shard, but for large ones. False: they have to go home, because those of a thread before it
+ * wait still, or nothing is to be kept, or the thread was asked for them. */
 bool registry_rest(struct thread *thread);
 
 /* Sends home what has rested by now for as long as free pages are kept; UINT64_MAX: all that

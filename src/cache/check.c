@@ -1,4 +1,4 @@
-/* Are the calling thread's bins whole?
+/* Are the calling thread's bins whole, and those of a cache that rests?
  *
  *   own bin       | NULL | p1 | p2 | p3 | ....... |     its array, from slots of the thread's
  *                   base         ^ top     ^ base + capacity: its limit, or closed: NULL
@@ -10,8 +10,8 @@
  * (slab/check.c). Its row need not be the bin's: a slab moves from shard to shard while its
  * blocks lie in bins. And what all bins promise to hold is what the budget knows of.
  *
- * Only of the calling thread: others pop and push as this goes on, without a lock, so
- * that nothing could be told of their bins. */
+ * Not of other threads: they pop and push as this goes on, without a lock, so that nothing could
+ * be told of their bins. */
 #include "cache/bins.h"
 
 enum { ARRAYS_MAX = 1 << 16 }; /* more of one kind than a thread has slots for */

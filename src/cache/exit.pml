@@ -36,14 +36,14 @@
  *
  * Runs: plain
  * Broken:
- *   -DLIVES_ON         who has ended goes on freeing into its bin
- *   -DREMOVED_FIRST    registry_remove, then cache_flush
- *   -DCLEARED_LATE     the flag is cleared after the flush
+ *   -DLIVES_ON           who has ended goes on freeing into its bin
+ *   -DREMOVED_FIRST      registry_remove, then cache_flush
+ *   -DCLEARED_LATE       the flag is cleared after the flush
  *   -DRESTS_IN_ANY_CASE  registry_rest does not look whether the thread was asked
  *   -DSETTLED_IN_PLACE   registry_settle works on a cache that it has not taken
- *   -DANSWERED_EARLY   upkeep after the look at the flag
- *   -DNOT_REOPENED     give_own leaves the limit as it is
- *   -DEQUAL            the fast path tests top == limit */
+ *   -DANSWERED_EARLY     upkeep after the look at the flag
+ *   -DNOT_REOPENED       give_own leaves the limit as it is
+ *   -DEQUAL              the fast path tests top == limit */
 
 #define CAPACITY 2
 #define LIVE_MAX 3 /* blocks that a thread's program has at a time */

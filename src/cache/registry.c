@@ -31,8 +31,6 @@ struct os_lock registry_lock;
 enum { SHARE_PART = 2, LEAST_PART = 4 };
 static const size_t promise_step_bytes = 16 * KIB;
 
-enum { REST_MAX_MS = 1000 }; /* that nobody looks at a cache, at most, whatever decay_ms is */
-
 static struct list alive = {&alive, &alive};
 static struct thread *resting[MAX_SHARDS]; /* of its own shard each; NULL: none */
 static struct list dead = {&dead, &dead};  /* released ones behind the others */
@@ -41,7 +39,7 @@ static struct list reclaimed = {&reclaimed, &reclaimed};
 _Atomic bool registry_has_orphans;
 _Atomic unsigned registry_resting_count;
 static _Atomic unsigned alive_count;
-static _Atomic size_t promised_bytes; /* by those alive */
+static _Atomic size_t promised_bytes; /* by those alive, and what rests */
 static unsigned per_shard[MAX_SHARDS];
 
 unsigned registry_count(void) { return atomic_load_explicit(&alive_count, memory_order_relaxed); }
@@ -153,16 +151,12 @@ struct thread *registry_add(void) {
     return thread;
 }
 
-static uint64_t rest_ms(void) {
-    return hak_min(options_profile()->decay_ms, (uint64_t)REST_MAX_MS);
-}
-
 bool registry_rest(struct thread *thread) {
     cache_flush_large(thread); /* any of them may keep a SuperSlab from being whole */
     os_lock_acquire(&registry_lock);
     bool is_asked = atomic_load_explicit(&thread->is_asked_to_flush, memory_order_relaxed);
-    bool rests =
-        resting[thread->shard] == NULL && rest_ms() != 0 && limits_excess() == 0 && !is_asked;
+    bool rests = resting[thread->shard] == NULL && options_profile()->decay_ms != 0 &&
+                 limits_excess() == 0 && !is_asked;
     if (rests) {
         thread->rests_since_ms = os_now_ms();
         leave(thread);
@@ -175,10 +169,11 @@ bool registry_rest(struct thread *thread) {
 
 /* One that has rested long enough by now, alive again: the caller is its thread. */
 static struct thread *rouse(uint64_t now_ms) {
+    uint64_t decay_ms = options_profile()->decay_ms;
     struct thread *thread = NULL;
     os_lock_acquire(&registry_lock);
     for (unsigned shard = 0; shard < slab_shard_count() && thread == NULL; shard++) {
-        if (resting[shard] != NULL && resting[shard]->rests_since_ms + rest_ms() <= now_ms)
+        if (resting[shard] != NULL && resting[shard]->rests_since_ms + decay_ms <= now_ms)
             thread = take_resting(shard);
     }
     if (thread != NULL)
@@ -358,7 +353,7 @@ static bool check_alive(struct finding *finding) {
     return true;
 }
 
-/* Nobody works on the bins of those that rest: each must be whole. */
+/* Nobody works on the bins of those that rest, so they can be looked at, too. */
 static bool check_resting(struct finding *finding) {
     unsigned count = 0;
     for (unsigned shard = 0; shard < slab_shard_count(); shard++) {
@@ -371,6 +366,8 @@ static bool check_resting(struct finding *finding) {
         if (thread->shard != shard)
             return finding_note(finding, "thread structure %p (shard %u) rests in shard %u",
                                 (const void *)thread, thread->shard, shard);
+        if (!cache_check(thread, finding))
+            return false;
     }
     return count == atomic_load_explicit(&registry_resting_count, memory_order_relaxed) ||
            finding_note(finding, "%u caches rest, not as many as noted", count);

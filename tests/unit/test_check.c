@@ -567,48 +567,19 @@ static void test_registry(void **state) {
     assert_whole(registry_check);
 }
 
-/* What no thread has at the moment. */
-static void test_resting(void **state) {
-    (void)state;
-    struct thread *ended = registry_add();
-    assert_true(ended != NULL && registry_rest(ended));
-    ASSERT_FINDS(registry_check, ended->cache.thread, NULL, "is not its own");
-    ASSERT_FINDS(registry_check, registry_resting_count, 2, "not as many as noted");
-    ended->shard = 1 - ended->shard;
-    struct row *own = ended->own;
-    ended->own = &ended->cache.rows[ended->shard];
-    assert_finds(registry_check, "rests in shard");
-    ended->shard = 1 - ended->shard;
-    ended->own = own;
-    assert_whole(registry_check);
-    assert_false(registry_settle(UINT64_MAX));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_heap),
-        cmocka_unit_test(test_slabs_of_a_super),
-        cmocka_unit_test(test_long_spans),
-        cmocka_unit_test(test_lists_of_a_shard),
-        cmocka_unit_test(test_sums_of_a_shard),
-        cmocka_unit_test(test_map),
-        cmocka_unit_test(test_arena),
-        cmocka_unit_test(test_heap_bytes),
-        cmocka_unit_test(test_huge_table),
-        cmocka_unit_test(test_shape_of_a_slab),
-        cmocka_unit_test(test_bits_of_a_slab),
-        cmocka_unit_test(test_marks_of_a_slab),
-        cmocka_unit_test(test_forgotten_mark),
-        cmocka_unit_test(test_lists_of_a_pool),
-        cmocka_unit_test(test_sums_of_a_pool),
-        cmocka_unit_test(test_own_bins),
-        cmocka_unit_test(test_blocks_in_bins),
-        cmocka_unit_test(test_foreign_bins),
-        cmocka_unit_test(test_free_slots),
-        cmocka_unit_test(test_registry),
-        cmocka_unit_test(test_resting),
-        cmocka_unit_test(test_committed_count),
-        cmocka_unit_test(test_map_of_guarded_blocks),
+        cmocka_unit_test(test_whole_heap),      cmocka_unit_test(test_slabs_of_a_super),
+        cmocka_unit_test(test_long_spans),      cmocka_unit_test(test_lists_of_a_shard),
+        cmocka_unit_test(test_sums_of_a_shard), cmocka_unit_test(test_map),
+        cmocka_unit_test(test_arena),           cmocka_unit_test(test_heap_bytes),
+        cmocka_unit_test(test_huge_table),      cmocka_unit_test(test_shape_of_a_slab),
+        cmocka_unit_test(test_bits_of_a_slab),  cmocka_unit_test(test_marks_of_a_slab),
+        cmocka_unit_test(test_forgotten_mark),  cmocka_unit_test(test_lists_of_a_pool),
+        cmocka_unit_test(test_sums_of_a_pool),  cmocka_unit_test(test_own_bins),
+        cmocka_unit_test(test_blocks_in_bins),  cmocka_unit_test(test_foreign_bins),
+        cmocka_unit_test(test_free_slots),      cmocka_unit_test(test_registry),
+        cmocka_unit_test(test_committed_count), cmocka_unit_test(test_map_of_guarded_blocks),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

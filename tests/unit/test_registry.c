@@ -4,6 +4,7 @@
 #include "support.h"
 
 #include <limits.h>
+#include <string.h>
 
 #include "modes/exact.h"
 #include "modes/watch.h"
@@ -199,6 +200,41 @@ static void test_a_cache_rests(void **state) {
     assert_int_equal(lost_blocks(small) + lost_blocks(large), 0);
 }
 
+static void assert_registry_says(const char *text) {
+    struct finding finding = {0};
+    assert_false(registry_check(&finding));
+    assert_non_null(strstr(finding.text, text));
+}
+
+/* What rests is looked at, and its bins, which are nobody's. */
+static void test_what_rests_is_checked(void **state) {
+    (void)state;
+    unsigned class = class_of(144);
+    struct thread *thread = registry_add();
+    use(thread, class);
+    assert_true(registry_rest(thread));
+    assert_registry_is_whole();
+    registry_resting_count++;
+    assert_registry_says("not as many as noted");
+    registry_resting_count--;
+    thread->cache.thread = NULL;
+    assert_registry_says("is not its own");
+    thread->cache.thread = thread;
+    struct row *own = thread->own;
+    unsigned shard = thread->shard;
+    thread->shard = (shard + 1) % SHARDS;
+    thread->own = &thread->cache.rows[thread->shard];
+    assert_registry_says("rests in shard");
+    thread->shard = shard;
+    thread->own = own;
+    void **base = thread->infos[class].base, *first = base[1];
+    base[1] = base[2];
+    assert_registry_says("is in a bin");
+    base[1] = first;
+    assert_registry_is_whole();
+    assert_false(registry_settle(UINT64_MAX));
+}
+
 /* One a shard; where threads are as few, the next one goes where one rests. */
 static void test_one_cache_rests_a_shard(void **state) {
     (void)state;
@@ -240,10 +276,8 @@ static void test_rest_ends(void **state) {
     options_in_force.decay_ms = 0;
     thread = registry_add();
     assert_false(registry_rest(thread));
-    options_in_force.decay_ms = 3600000;
-    assert_true(registry_rest(thread));
-    assert_false(registry_settle(thread->rests_since_ms + 1000));
     options_in_force.decay_ms = decay_ms;
+    thread_end(thread);
 }
 
 /* Who has been asked for his blocks does not leave them to anybody. */
@@ -469,6 +503,7 @@ int main(void) {
         cmocka_unit_test(test_visit),
         cmocka_unit_test(test_exact),
         cmocka_unit_test(test_a_cache_rests),
+        cmocka_unit_test(test_what_rests_is_checked),
         cmocka_unit_test(test_one_cache_rests_a_shard),
         cmocka_unit_test(test_rest_ends),
         cmocka_unit_test(test_no_rest_when_asked_to_flush),
