@@ -1,4 +1,4 @@
-/* random_mixed SLOTS [STEPS]: a table of SLOTS live blocks of 16 to 1,040 bytes; each
+/* random_mixed SLOTS [STEPS [WARM]]: a table of SLOTS live blocks of 16 to 1,040 bytes; each
  * step replaces one at random by a block of a random size. See mixed.h.
  *
  * Small tables (256, 400) live in the caches of a thread: every size class is in
@@ -29,18 +29,19 @@ static uint64_t steps_for(uint32_t slots) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 2 && argc != 3) {
-        driver_fail("usage: random_mixed SLOTS [STEPS]");
+    if (argc < 2 || argc > 4) {
+        driver_fail("usage: random_mixed SLOTS [STEPS [WARM]]");
     }
     uint32_t slots = (uint32_t)driver_number(argv[1], 1, 100000000);
     uint64_t steps = driver_optional(argc, argv, 2, steps_for(slots), 1, 1000000000000);
+    /* A heap just filled in order is not what its life will be: replace as much of it first. */
+    uint64_t warm_steps = slots > steps / 20 ? slots : steps / 20;
     char name[32];
     snprintf(name, sizeof name, "random_mixed_%u", slots);
-    /* A heap just filled in order is not what its life will be: replace as much of it first. */
     struct mixed mixed = {
         .name = name,
         .slots = slots,
-        .warm_steps = slots > steps / 20 ? slots : steps / 20,
+        .warm_steps = driver_optional(argc, argv, 3, warm_steps, 0, 1000000000000),
         .steps = steps,
     };
     return mixed_main(&mixed, take);

@@ -1,8 +1,11 @@
-/* count REPORT COMMAND [ARGUMENT...]: counts the system calls of what a command starts.
+/* count [-s] REPORT COMMAND [ARGUMENT...]: counts the system calls of what a command starts.
  *
  * COMMAND is the launcher (launch.c), and what it starts is the measured program: the
  * launcher's own calls are not counted, nor those before the program's exec. All
  * processes and threads that the program starts are.
+ *
+ * With -s COMMAND is a driver, and what is counted are its measured steps alone: what
+ * happens between the two times that it reads its processor time (support/measured.c).
  *
  * How: a seccomp filter, inherited by all of them, stops a thread at each system call
  * for its tracer, which is this program. That is one stop a call, where plain ptrace
@@ -10,7 +13,8 @@
  * runs of their own, and their times are thrown away.
  *
  * REPORT gets one line of JSON: syscalls, and memory_syscalls, which are those that an
- * allocator gets and gives memory with (mmap munmap mremap madvise mprotect brk).
+ * allocator gets and gives memory with (mmap munmap mremap madvise mprotect brk). With
+ * -s it has minor_faults, too: those of the process that has the steps.
  *
  * When the command ends, what it has left running is ended too: under the filter,
  * without a tracer, none of its calls would work. Ends as the command ends; with 126
@@ -30,6 +34,7 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { CANNOT_TRACE = 126, CANNOT_START = 127 };
@@ -39,10 +44,13 @@ static const long memory_calls[] = {
 };
 
 struct counts {
-    pid_t root;      /* the command; its calls are not counted */
+    pid_t root;      /* the command; its calls are not counted, unless it is a driver */
     unsigned execs;  /* the command's own, then that of the program */
     uint64_t all;    /* system calls */
     uint64_t memory; /* those among memory_calls */
+    bool steps_only; /* the command is a driver */
+    unsigned clocks; /* so often has it read its processor time: in between are its steps */
+    uint64_t faults; /* minor ones of its steps, once those are over */
 };
 
 static _Noreturn void fail(int status, const char *what, const char *name) {
@@ -94,13 +102,48 @@ static pid_t start(char **command) {
     return pid;
 }
 
+/* Of all threads of a thread's process; proc(5). */
+static uint64_t minor_faults(pid_t thread) {
+    char path[64];
+    char line[1024];
+    unsigned long long faults = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)thread);
+    FILE *file = fopen(path, "re");
+    if (file == NULL || fgets(line, sizeof line, file) == NULL) {
+        fail(CANNOT_TRACE, "read", path);
+    }
+    fclose(file);
+    const char *fields = strrchr(line, ')'); /* the name before it may hold anything */
+    if (fields == NULL || sscanf(fields, ") %*c %*d %*d %*d %*d %*d %*u %llu", &faults) != 1) {
+        fail(CANNOT_TRACE, "understand", path);
+    }
+    return faults;
+}
+
+/* Whether it lies outside of what is counted. */
+static bool leaves_out(struct counts *counts, pid_t thread,
+                       const struct __ptrace_syscall_info *info) {
+    if (!counts->steps_only) {
+        return thread == counts->root || counts->execs < 2;
+    }
+    if (info->seccomp.nr == SYS_clock_gettime &&
+        info->seccomp.args[0] == CLOCK_PROCESS_CPUTIME_ID) {
+        if (++counts->clocks <= 2) {
+            counts->faults = minor_faults(thread) - counts->faults;
+        }
+        return true;
+    }
+    return counts->clocks != 1;
+}
+
 static void count_call(struct counts *counts, pid_t thread) {
-    struct __ptrace_syscall_info info;
-    if (thread == counts->root || counts->execs < 2) {
+    struct __ptrace_syscall_info info = {0};
+    bool is_known = ptrace(PTRACE_GET_SYSCALL_INFO, thread, (void *)sizeof info, &info) > 0;
+    if (leaves_out(counts, thread, &info)) {
         return;
     }
     ++counts->all;
-    if (ptrace(PTRACE_GET_SYSCALL_INFO, thread, (void *)sizeof info, &info) <= 0) {
+    if (!is_known) {
         return;
     }
     for (size_t i = 0; i < sizeof memory_calls / sizeof memory_calls[0]; ++i) {
@@ -153,17 +196,28 @@ static int trace(struct counts *counts) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 3) {
-        fprintf(stderr, "usage: count REPORT COMMAND [ARGUMENT...]\n");
+    bool steps_only = argc > 1 && strcmp(argv[1], "-s") == 0;
+    char **words = argv + 1 + steps_only;
+    if (argc < 3 + steps_only) {
+        fprintf(stderr, "usage: count [-s] REPORT COMMAND [ARGUMENT...]\n");
         return CANNOT_START;
     }
-    struct counts counts = {.root = start(argv + 2)};
+    struct counts counts = {.root = start(words + 1), .steps_only = steps_only};
     int status = trace(&counts);
-    FILE *report = fopen(argv[1], "we");
-    if (report == NULL) {
-        fail(CANNOT_START, "write", argv[1]);
+    if (steps_only && counts.clocks != 2) {
+        fprintf(stderr, "count: %s has read its processor time %u times, not twice\n", words[1],
+                counts.clocks);
+        return CANNOT_TRACE;
     }
-    fprintf(report, "{\"syscalls\": %llu, \"memory_syscalls\": %llu}\n",
+    FILE *report = fopen(words[0], "we");
+    if (report == NULL) {
+        fail(CANNOT_START, "write", words[0]);
+    }
+    fprintf(report, "{\"syscalls\": %llu, \"memory_syscalls\": %llu",
             (unsigned long long)counts.all, (unsigned long long)counts.memory);
+    if (steps_only) {
+        fprintf(report, ", \"minor_faults\": %llu", (unsigned long long)counts.faults);
+    }
+    fprintf(report, "}\n");
     return fclose(report) == 0 ? status : CANNOT_START;
 }

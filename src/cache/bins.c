@@ -197,6 +197,10 @@ void bin_adapt(struct thread *thread, unsigned class) {
         shrink(thread, class, info->capacity / 2);
         return;
     }
+    if (info->was_emptied) {
+        info->was_emptied = false;
+        return;
+    }
     unsigned capacity = hak_min(info->capacity * 2u + 1, own_capacity_max(class));
     if (only_gives(thread))
         capacity = hak_min(capacity, (unsigned)(GIVER_LEFT_BYTES / class_size(class)));
@@ -289,8 +293,10 @@ void bins_note_growth(struct thread *thread, unsigned class, unsigned fresh) {
     thread->grown_slabs = 0;
     for (unsigned other = 1; other <= class_of(SMALL_BYTES); ++other) {
         struct bin_info *info = &thread->infos[other];
-        if (info->base != NULL && !info->was_used_lately)
+        if (info->base != NULL && !info->was_used_lately) {
             bin_flush_own(thread, other);
+            info->was_emptied = true;
+        }
         info->was_used_lately = false;
     }
 }

@@ -41,7 +41,7 @@ enum {
     AHEAD_SLABS = 8,  /* and no more than that */
     GROWING_TURNS = 8,
     GREW_AT_MASK = (1 << GREW_AT_BITS) - 1,
-    NEXT_AFTER = 16,       /* blocks that a class has handed out, of which a page holds */
+    NEXT_AFTER = 8,        /* blocks that a class has handed out, of which a page holds */
     NEXT_MOST_BLOCKS = 12, /* fewer than this */
     NEXT_LEAST_BLOCKS = 2, /* and so many at least */
 };

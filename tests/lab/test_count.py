@@ -1,11 +1,13 @@
 """System calls are counted exactly: of threads, of children, whatever signals fly about."""
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from hakmem_lab import measure
+from hakmem_lab import measure, paths
 from hakmem_lab.errors import NotMappedError, RunError
 from hakmem_lab.measure import Allocator, Command
 from support import HAKMEM, SYSTEM
@@ -79,3 +81,31 @@ def test_a_program_that_fails_fails_here_too() -> None:
 def test_a_program_that_never_ends_is_ended(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="did not end within 1 seconds"):
         measure.count(Command(("sleep", "1000"), timeout_seconds=1), SYSTEM)
+
+
+def test_steps_are_told_apart(tmp_path: Path) -> None:
+    """What a driver does between the two times that it reads its processor time."""
+    program = (
+        "import mmap, os, time\n"
+        "pages = mmap.mmap(-1, 300 * mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
+        "time.process_time()\n"
+        "for page in range(300): pages[page * mmap.PAGESIZE] = 1; os.getppid()\n"
+        "time.process_time()\n"
+        "for _ in range(500): os.getppid()\n"
+    )
+    report = tmp_path / "counts"
+    count_steps = [str(paths.tool("count")), "-s", str(report)]
+    subprocess.run([*count_steps, sys.executable, "-S", "-c", program], check=True)
+    counts = json.loads(report.read_text())
+    assert counts["memory_syscalls"] <= counts["syscalls"] - 300
+    assert counts["syscalls"] == pytest.approx(300, abs=5)
+    assert counts["minor_faults"] == pytest.approx(300, abs=30)
+
+
+def test_a_program_without_steps_is_told(tmp_path: Path) -> None:
+    words = [str(paths.tool("count")), "-s", str(tmp_path / "counts"), "true"]
+    finished = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert (finished.returncode, finished.stderr) == (
+        126,
+        "count: true has read its processor time 0 times, not twice\n",
+    )

@@ -66,6 +66,34 @@ static void test_growth_flushes_idle_bins(void **state) {
     thread_end(thread);
 }
 
+/* A bin that growth has emptied misses because of that. Only the miss after it says that it is
+ * small. */
+static void test_bins_emptied_by_growth_stay_as_large(void **state) {
+    (void)state;
+    struct thread *thread = registry_add();
+    unsigned idle = class_of(144);
+    blocks[0] = thread_malloc(thread, idle);
+    thread_free(thread, blocks[0]);
+    unsigned capacity = own_capacity(thread, idle);
+    assert_true(capacity < own_capacity_most(idle));
+    void *kept[200];
+    for (int i = 0; i < 200; i++)
+        kept[i] = thread_malloc(thread, class_of(8000));
+    assert_int_equal(own_count(thread, idle), 0);
+    unsigned taken = 0;
+    blocks[taken++] = thread_malloc(thread, idle);
+    assert_int_equal(own_capacity(thread, idle), capacity);
+    while (own_count(thread, idle) != 0)
+        blocks[taken++] = thread_malloc(thread, idle);
+    blocks[taken++] = thread_malloc(thread, idle);
+    assert_true(own_capacity(thread, idle) > capacity);
+    for (unsigned i = 0; i < taken; i++)
+        thread_free(thread, blocks[i]);
+    for (int i = 0; i < 200; i++)
+        thread_free(thread, kept[i]);
+    thread_end(thread);
+}
+
 /* One that has allocated a little keeps little, whatever the budget; use earns it more. */
 static void test_use_earns_room(void **state) {
     (void)state;
@@ -339,6 +367,7 @@ int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bins_grow),
         cmocka_unit_test(test_growth_flushes_idle_bins),
+        cmocka_unit_test(test_bins_emptied_by_growth_stay_as_large),
         cmocka_unit_test(test_use_earns_room),
         cmocka_unit_test(test_last_in_first_out),
         cmocka_unit_test(test_flush_keeps_the_newest),
