@@ -18,7 +18,8 @@
  * same for a block of 16 bytes as for one of 16 KiB. But large blocks cost memory most, and
  * save least beside the time that it takes to write them.
  *
- * Foreign bins hold 4 KiB, and twice that while half of the budget is free.
+ * Foreign bins hold 4 KiB, and twice that while half of the budget is free; then 32 KiB if the
+ * thread only gives: each batch waits for lines that the taker has written to.
  *
  * Who gives back much more than he takes has no use for what lies in his bins: they grow
  * only as far as makes a good batch, and while the heap shrinks (slab/shrink.c) they go
@@ -36,7 +37,8 @@ enum {
     UNEARNED_BYTES = 4096,               /* of all bins, at first */
     EARNED_AT_BYTES = 2 * 1024 * 1024,   /* who has moved this may keep as much */
     INHERITED_BYTES = 1024 * 1024,       /* of what the last thread of a structure has moved */
-    FOREIGN_BYTES = 8 * 1024,            /* of a bin of foreign blocks; half of it at first */
+    FOREIGN_BYTES = 8 * 1024,            /* of a bin of foreign blocks; half of it at first; */
+    FOREIGN_GIVER_BYTES = 32 * 1024,     /* of one of a thread that only gives */
     AMPLE_SHARE = 2,                     /* of the budget, if free, lets foreign bins grow */
     SWEEP_BINS = 16,                     /* looked at in one sweep, for a small block; */
     SWEEP_BINS_MID = 1,                  /* who moves few blocks has the time to sweep more often */
@@ -359,9 +361,12 @@ void bins_look_ahead(struct thread *thread) {
 /* --- foreign bins -------------------------------------------------------------- */
 
 /* 0: they go home one by one, for a bin of one block saves nothing. */
-unsigned foreign_capacity_max(unsigned class) {
-    size_t most = hak_min(FOREIGN_BYTES / class_size(class), (size_t)FOREIGN_CAPACITY);
-    return most < 2 ? 0 : (unsigned)most;
+unsigned foreign_capacity(unsigned class, enum foreign_size size) {
+    size_t bytes = size == FOREIGN_GIVER ? FOREIGN_GIVER_BYTES : FOREIGN_BYTES;
+    size_t most = hak_min(bytes / class_size(class), (size_t)FOREIGN_CAPACITY);
+    if (most < 2)
+        return 0;
+    return (unsigned)(size == FOREIGN_FIRST ? most / 2 : most);
 }
 
 /* Blocks that an empty foreign bin has room for; 0: it is not open. */
@@ -390,7 +395,7 @@ static bool resize_foreign(struct thread *thread, struct bin *bin, unsigned clas
 }
 
 bool bin_open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsigned class) {
-    unsigned capacity = foreign_capacity_max(class) / 2;
+    unsigned capacity = foreign_capacity(class, FOREIGN_FIRST);
     size_t bytes = capacity * class_size(class);
     if (bytes == 0 || room(thread, registry_budget_bytes(thread), false, class_size(class)) < bytes)
         return false;
@@ -400,11 +405,10 @@ bool bin_open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsi
 
 void bin_adapt_foreign(struct thread *thread, struct bin *bin, unsigned class) {
     size_t budget = registry_budget_bytes(thread);
-    unsigned most = foreign_capacity_max(class);
-    bool is_ample = room(thread, budget, false, class_size(class)) >= budget / AMPLE_SHARE;
-    unsigned capacity = is_ample ? most : most / 2;
-    if (thread->limit_bytes > budget)
-        capacity = 0;
+    enum foreign_size size = FOREIGN_FIRST;
+    if (room(thread, budget, false, class_size(class)) >= budget / AMPLE_SHARE)
+        size = only_gives(thread) ? FOREIGN_GIVER : FOREIGN_AMPLE;
+    unsigned capacity = thread->limit_bytes > budget ? 0 : foreign_capacity(class, size);
     if (capacity != foreign_room(bin))
         resize_foreign(thread, bin, class, capacity);
 }

@@ -71,11 +71,13 @@ void bins_look_ahead(struct thread *thread);
  * home one by one. */
 bool bin_open_foreign(struct thread *thread, struct bin *bin, unsigned row, unsigned class);
 
-/* Blocks that a foreign bin of a class has at most; half as many at first; 0: it has none. */
-unsigned foreign_capacity_max(unsigned class);
+/* How many blocks a foreign bin of a class holds: half of a batch at first, all of it where there
+ * is ample room, and several batches for who only gives. 0: the class has none. */
+enum foreign_size { FOREIGN_FIRST, FOREIGN_AMPLE, FOREIGN_GIVER };
+unsigned foreign_capacity(unsigned class, enum foreign_size size);
 
-/* After it was full and its blocks went home: a foreign bin grows where there is ample room,
- * halves where not, and is closed where the thread is over its budget. */
+/* After it was full and its blocks went home: a foreign bin becomes as large as it should be, and
+ * is closed where the thread is over its budget. */
 void bin_adapt_foreign(struct thread *thread, struct bin *bin, unsigned class);
 
 #endif

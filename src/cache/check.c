@@ -68,6 +68,12 @@ static void **foreign_base(const struct check *check, const struct bin *bin) {
     return NULL;
 }
 
+static bool is_foreign_capacity(unsigned class, size_t capacity) {
+    return capacity != 0 && (capacity == foreign_capacity(class, FOREIGN_FIRST) ||
+                             capacity == foreign_capacity(class, FOREIGN_AMPLE) ||
+                             capacity == foreign_capacity(class, FOREIGN_GIVER));
+}
+
 static bool check_foreign(struct check *check, unsigned row, unsigned class) {
     const struct bin *bin = &check->thread->cache.rows[row].bins[class];
     void **top = bin_top(bin);
@@ -77,9 +83,7 @@ static bool check_foreign(struct check *check, unsigned row, unsigned class) {
         return true;
     void **base = is_row_open ? foreign_base(check, bin) : NULL;
     size_t capacity = base == NULL || limit < top ? 0 : (size_t)(limit - base);
-    unsigned most = foreign_capacity_max(class);
-    if (capacity == 0 || (capacity != most && capacity != most / 2) ||
-        !slots_contain(check->thread, base, capacity + 1))
+    if (!is_foreign_capacity(class, capacity) || !slots_contain(check->thread, base, capacity + 1))
         return finding_note(check->finding,
                             "bin of size class %zu in row %u: its top is %p, its limit %p",
                             class_size(class), row, (void *)top, (void *)limit);

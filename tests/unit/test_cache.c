@@ -253,6 +253,36 @@ static void test_foreign_bin_grows(void **state) {
     assert_all_accounted_for(NULL, 0);
 }
 
+/* And grows further where its thread only gives, until that takes again. */
+static void test_foreign_bin_of_a_giver(void **state) {
+    (void)state;
+    struct thread *taker = registry_add();
+    struct thread *giver = registry_add();
+    unsigned class = class_of(512);
+    unsigned first = 8; /* half of 8 KiB */
+    unsigned all = first + FOREIGN_MAX + 2;
+    for (unsigned i = 0; i < all; i++)
+        blocks[i] = thread_malloc(taker, class);
+    giver->moved_bytes = 64 * MIB;
+    giver->surplus_bytes = 64 * MIB;
+    uint64_t given = slab_stats(class).given;
+    unsigned done = 0;
+    while (done < first + FOREIGN_MAX)
+        thread_free(giver, blocks[done++]);
+    assert_int_equal(slab_stats(class).given, given + first);
+    assert_int_equal(blocks_cached(giver, class), FOREIGN_MAX);
+    assert_thread_is_sound(giver);
+    giver->surplus_bytes = 0;
+    thread_free(giver, blocks[done++]);
+    assert_int_equal(slab_stats(class).given, given + first + FOREIGN_MAX);
+    assert_thread_is_sound(giver);
+    while (done < all)
+        thread_free(taker, blocks[done++]);
+    thread_end(taker);
+    thread_end(giver);
+    assert_all_accounted_for(NULL, 0);
+}
+
 /* Large ones go home one by one. */
 static void test_large_foreign_blocks(void **state) {
     (void)state;
@@ -411,6 +441,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_a_large_heap_has_larger_caches),
         cmocka_unit_test(test_foreign_blocks_go_home),
         cmocka_unit_test(test_foreign_bin_grows),
+        cmocka_unit_test(test_foreign_bin_of_a_giver),
         cmocka_unit_test(test_large_foreign_blocks),
         cmocka_unit_test(test_closed_bin_opens_again),
         cmocka_unit_test(test_shared_row_is_closed),
