@@ -162,11 +162,11 @@ void bin_open_own(struct thread *thread, unsigned class) {
     struct bin_info *info = &thread->infos[class];
     if (!is_worth_a_bin(info, class))
         return;
+    size_t block_bytes = class_size(class);
     size_t most = hak_min((unsigned)FIRST_CAPACITY, own_capacity_max(class));
-    size_t wanted = hak_clamp(FIRST_BYTES / class_size(class), (size_t)1, most);
+    size_t wanted = hak_clamp(FIRST_BYTES / block_bytes, (size_t)1, most);
     size_t budget = registry_budget_bytes(thread);
-    size_t fitting =
-        make_room(thread, budget, class, wanted * class_size(class)) / class_size(class);
+    size_t fitting = make_room(thread, budget, class, wanted * block_bytes) / block_bytes;
     void **base = fitting == 0 ? NULL : slots_take(thread, 0);
     if (base == NULL) {
         *info = (struct bin_info){.was_refused = true};
