@@ -25,7 +25,7 @@
 #include <string.h>
 
 enum {
-    BLOCKS = 4,
+    BLOCKS = 4, /* write_blocks names each */
     BLOCK_BYTES = 16,
     WRITES = 200,
     LIVES_A_ROUND = 2000,
