@@ -49,7 +49,8 @@ enum {
     SURPLUS_MAX_BYTES = 2 * GIVER_BYTES, /* a taker again after half of this */
     GIVER_LEFT_BYTES = 16 * 1024,        /* to which his bins grow at most, and shrink */
     SMALL_BYTES = 8192,                  /* up to here idle bins go home when the heap grows */
-    GROWTH_SLABS = 2,                    /* between two looks for idle small bins */
+    GROWTH_SLABS = 2,                    /* between two looks for idle small bins; */
+    GROWING_MS = 100,                    /* a heap with more time between them does not grow */
     AT_ONCE_BYTES = 4096,                /* blocks up to this size get a bin at the first call */
     EARLY_MISSES = 8,                    /* larger ones after this many */
     PARK_PERIOD_MS = 10,                 /* at least, between bins parked for guard sampling; */
@@ -285,7 +286,8 @@ void bins_park(struct thread *thread, uint64_t now_ms) {
 
 /* A refill made the shard grow by fresh slabs: before it becomes larger than it need
  * be, small bins go home that have not missed since it last grew. Only small blocks
- * are many to a slab. */
+ * are many to a slab. Where growth is chance, of a class that has more blocks than ever, not a
+ * heap's that will need larger bins, their next misses say nothing. */
 void bins_note_growth(struct thread *thread, unsigned class, unsigned fresh) {
     if (class > class_of(SMALL_BYTES))
         return;
@@ -293,12 +295,15 @@ void bins_note_growth(struct thread *thread, unsigned class, unsigned fresh) {
     if (thread->grown_slabs < GROWTH_SLABS)
         return;
     thread->grown_slabs = 0;
+    uint64_t now_ms = os_now_ms();
+    bool by_chance = now_ms - thread->grew_ms >= GROWING_MS;
+    thread->grew_ms = now_ms;
     for (unsigned other = 1; other <= class_of(SMALL_BYTES); ++other) {
         struct bin_info *info = &thread->infos[other];
-        if (info->base != NULL && !info->was_used_lately) {
+        bool goes_home = info->base != NULL && !info->was_used_lately;
+        if (goes_home)
             bin_flush_own(thread, other);
-            info->was_emptied = true;
-        }
+        info->was_emptied = goes_home && by_chance;
         info->was_used_lately = false;
     }
 }

@@ -66,7 +66,7 @@ struct bin_info {
     uint8_t kind;             /* of its slot array, which may be larger */
     bool was_used : 1;        /* missed since the last sweep for room or look by time, */
     bool was_used_lately : 1; /* since the last step of growth */
-    bool was_emptied : 1;     /* by growth: its next miss says nothing of its size */
+    bool was_emptied : 1;     /* by growth by chance: its next miss says nothing of its size */
     bool was_still : 1;       /* at the last look by time it held as many as at the one before */
     bool was_refused : 1;     /* while not open: there was no room for it */
     bool has_next_page : 1;   /* or wants none: its slab's next page is in memory (populate.c) */
@@ -94,7 +94,8 @@ struct thread {
     bool has_unparked;                    /* one, since the last look at the clock */
     unsigned parked_class;                /* the latest one, */
     uint64_t parked_ms;                   /* and when that was */
-    unsigned grown_slabs;                 /* since it last let go of idle small blocks */
+    unsigned grown_slabs;                 /* since it last let go of idle small blocks, */
+    uint64_t grew_ms;                     /* and when that was */
     size_t moved_bytes;                   /* to and from slabs; earns it larger bins */
     size_t surplus_bytes;                 /* given to slabs less taken; never below 0 */
     size_t promised_bytes;                /* limit_bytes as the registry last heard of it */
