@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +24,31 @@ MORE_OPTIONS = os.environ.get("HAKMEM_MORE_OPTIONS", "")
 
 # For tests that start programs of this machine's own.
 native = pytest.mark.skipif(LAUNCHER != "", reason="starts programs of this machine's C library")
+
+
+def run_with_children(
+    command: list[str], environment: dict[str, str], timeout: int
+) -> subprocess.CompletedProcess[str]:
+    """Waits for the process alone, and ends what it has left behind: a child that hangs would hold
+    pipes open."""
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        leader = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+        )
+        try:
+            status = leader.wait(timeout)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(leader.pid, signal.SIGKILL)
+            leader.wait()
+        output.seek(0)
+        errors.seek(0)
+        return subprocess.CompletedProcess(command, status, output.read(), errors.read())
 
 
 @dataclass
@@ -69,14 +97,7 @@ class Runner:
         elif libraries:
             variables["LD_PRELOAD"] = ":".join(libraries)
         command = [*before, *launcher, str(path), *map(str, arguments)]
-        finished = subprocess.run(
-            command,
-            env=variables,
-            capture_output=True,
-            text=True,
-            timeout=self.timeout,
-            check=False,
-        )
+        finished = run_with_children(command, variables, self.timeout)
         told = f"{' '.join(command)}\nstdout: {finished.stdout}\nstderr: {finished.stderr}"
         assert finished.returncode == 0, f"status {finished.returncode}: {told}"
         assert finished.stdout.splitlines()[-1:] == ["ok"], told
