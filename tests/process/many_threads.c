@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
 #include "support.h"
 
@@ -63,22 +64,30 @@ static void run_alive(void) {
 
 static void *live_shortly(void *argument) {
     unsigned seed = (unsigned)(uintptr_t)argument;
+    void *left = NULL;
     if (seed % 4 == 0) {
         free(malloc(seed % 5000 + 1));
-        return NULL;
+    } else {
+        CHECK(traffic_run(seed, 60));
+        left = malloc(100); /* freed by the main thread */
     }
-    CHECK(traffic_run(seed, 60));
-    return malloc(100); /* freed by the main thread */
+    pthread_barrier_wait(&all_given);
+    return left;
 }
 
+/* Twice as many end together as there are processors: a cache a processor may rest for the next
+ * thread, the others must give back all that they hold. */
 static void run_short(unsigned from, unsigned to) {
+    enum { MOST = 64 };
+    unsigned together = (unsigned)get_nprocs() * 2 < MOST ? (unsigned)get_nprocs() * 2 : MOST;
     pthread_attr_t attributes = small_stack();
-    for (unsigned i = from; i < to; i += 4) {
-        pthread_t threads[4];
-        for (unsigned j = 0; j < 4; j++)
+    pthread_barrier_init(&all_given, NULL, together);
+    for (unsigned i = from; i < to; i += together) {
+        pthread_t threads[MOST];
+        for (unsigned j = 0; j < together; j++)
             CHECK(pthread_create(&threads[j], &attributes, live_shortly,
                                  (void *)(uintptr_t)(i + j)) == 0);
-        for (unsigned j = 0; j < 4; j++) {
+        for (unsigned j = 0; j < together; j++) {
             void *left;
             CHECK(pthread_join(threads[j], &left) == 0);
             free(left);
