@@ -28,14 +28,14 @@ static void give_kept(void) {
 
 static void last_handler(void) {
     handlers_run++;
-    CHECK(traffic_run(5, 5000));
+    CHECK(traffic_run(5, 2000));
     give_kept();
     CHECK(handlers_run == 3);
 }
 
 static void handler_of_a_handler(void) {
     handlers_run++;
-    CHECK(traffic_run(6, 5000));
+    CHECK(traffic_run(6, 2000));
 }
 
 static char *kept_text;
@@ -44,7 +44,7 @@ static void first_handler(void) {
     handlers_run++;
     CHECK(strcmp(kept_text, "text") == 0);
     free(kept_text);
-    CHECK(traffic_run(7, 5000));
+    CHECK(traffic_run(7, 2000));
     CHECK(atexit(handler_of_a_handler) == 0);
 }
 
@@ -56,7 +56,7 @@ static void *allocate_for_ever(void *argument) {
     return NULL;
 }
 
-__attribute__((destructor)) static void destructor(void) { CHECK(traffic_run(8, 5000)); }
+__attribute__((destructor)) static void destructor(void) { CHECK(traffic_run(8, 2000)); }
 
 int main(void) {
     process_begin();

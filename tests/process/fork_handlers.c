@@ -10,6 +10,8 @@
 
 #include "support.h"
 
+enum { FORKS = 50 };
+
 static atomic_bool stop;
 static char *carried[2]; /* from prepare to parent and child */
 static unsigned prepared, in_parent;
@@ -70,7 +72,7 @@ int main(void) {
     pthread_t workers[2];
     for (uintptr_t i = 0; i < 2; i++)
         CHECK(pthread_create(&workers[i], NULL, work, (void *)i) == 0);
-    for (unsigned i = 0; i < 100; i++) {
+    for (unsigned i = 0; i < FORKS; i++) {
         pid_t child = fork();
         if (child == 0) {
             hang_guard();
@@ -83,7 +85,7 @@ int main(void) {
         }
         wait_for_success(child);
     }
-    CHECK(prepared == 200 && in_parent == 200);
+    CHECK(prepared == 2 * FORKS && in_parent == 2 * FORKS);
     atomic_store(&stop, true);
     for (size_t i = 0; i < 2; i++)
         CHECK(pthread_join(workers[i], NULL) == 0);

@@ -232,9 +232,9 @@ int main(int argc, char **argv) {
     process_begin();
     CHECK(argc == 2);
     if (strcmp(argv[1], "one") == 0) {
-        run_beside_workers(1, 250);
+        run_beside_workers(1, 120);
     } else if (strcmp(argv[1], "several") == 0) {
-        run_beside_workers(4, 50);
+        run_beside_workers(4, 25);
     } else {
         pid_t child = fork();
         if (child == 0)

@@ -34,7 +34,7 @@ int main(void) {
         CHECK(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
     uid_t user = getuid();
     gid_t group = getgid();
-    for (unsigned round = 0; round < 200; round++) {
+    for (unsigned round = 0; round < 100; round++) {
         CHECK(setgid(group) == 0);
         CHECK(setuid(user) == 0);
         CHECK(setresuid(user, user, user) == 0);

@@ -16,7 +16,7 @@ def compile_on_both(sides: Sides, *words: str) -> None:
 
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 def test_gcc(sides: Sides, level: str) -> None:
-    write_both(sides, "large.c", c_source(900))
+    write_both(sides, "large.c", c_source(500))
     compile_on_both(sides, "/usr/bin/gcc", level, "-Wall", "-S", "large.c", "-o", "large.s")
     assert_same(sides, "/usr/bin/gcc", "-c", "large.s", "-o", "large.o")
     assert_same(sides, "/usr/bin/gcc", "large.o", "-o", "large")
@@ -34,7 +34,7 @@ def test_gcc_link_time_optimisation(sides: Sides) -> None:
 
 
 def test_gxx(sides: Sides) -> None:
-    write_both(sides, "large.cc", cxx_source(24))
+    write_both(sides, "large.cc", cxx_source(14))
     # Names of anonymous namespaces are random unless seeded.
     flags = ("-std=c++17", "-O1", "-frandom-seed=1")
     compile_on_both(sides, "/usr/bin/g++", *flags, "-c", "large.cc", "-o", "large.o")
