@@ -23,16 +23,17 @@ def test_the_mean_is_over_time_and_not_over_looks() -> None:
 
 
 def test_the_share_of_time_that_memory_is_held_shows() -> None:
-    held = average_of("import time; data = bytearray(100 << 20); time.sleep(0.8)")
+    """Long enough for three looks at least, of which one may cost a pause of half a second."""
+    held = average_of("import time; data = bytearray(100 << 20); time.sleep(2)")
     half = average_of(
-        "import time; data = bytearray(100 << 20); time.sleep(0.4); del data; time.sleep(0.6)"
+        "import time; data = bytearray(100 << 20); time.sleep(1.2); del data; time.sleep(1.8)"
     )
     assert held > 80 * MIB
     assert 15 * MIB < half < 0.8 * held
 
 
 def test_memory_of_all_processes_counts() -> None:
-    child = "import time; data = bytearray(60 << 20); time.sleep(1)"
+    child = "import time; data = bytearray(60 << 20); time.sleep(2)"
     program = (
         "import subprocess, sys\n"
         f"running = [subprocess.Popen([sys.executable, '-c', {child!r}]) for _ in range(2)]\n"
