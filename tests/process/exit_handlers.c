@@ -1,6 +1,7 @@
 /* The end of a process: handlers of atexit and on_exit, registered early and
- * late and by each other, and destructors, all of which take and give memory
- * while other threads still run and allocate until the very last moment. */
+ * late and by each other, destructors, and the flush of a stream, which comes
+ * after all of them: each takes and gives memory while other threads still run
+ * and allocate until the very last moment. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,14 @@ static void *allocate_for_ever(void *argument) {
 
 __attribute__((destructor)) static void destructor(void) { CHECK(traffic_run(8, 2000)); }
 
+/* The last code of a process that may be a program's own. */
+static ssize_t write_last(void *cookie, const char *text, size_t length) {
+    (void)cookie;
+    CHECK(traffic_run(9, 2000));
+    usleep(20000);
+    return write(STDOUT_FILENO, text, length);
+}
+
 int main(void) {
     process_begin();
     CHECK(atexit(last_handler) == 0);
@@ -69,6 +78,7 @@ int main(void) {
         CHECK(pthread_create(&thread, NULL, allocate_for_ever, (void *)i) == 0);
     }
     usleep(20000);
-    puts("ok");
+    FILE *last = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_last});
+    CHECK(last != NULL && fputs("ok\n", last) >= 0);
     exit(0);
 }
