@@ -13,6 +13,7 @@ static void add_lock(enum lock_rank rank, struct os_lock *lock, void *context) {
 
 struct figures figures_gather(void) {
     struct figures f = {.spans = span_stats(),
+                        .huge_pages = span_collapse_stats(),
                         .arena = arena_stats(),
                         .huge = huge_stats(),
                         .limits = limits_stats(),

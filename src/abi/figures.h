@@ -16,6 +16,7 @@ struct lock_figures {
 struct figures {
     struct class_stats classes[CLASS_COUNT];
     struct span_stats spans;
+    struct collapse_stats huge_pages;
     struct arena_stats arena;
     struct huge_stats huge;
     struct limits_stats limits;

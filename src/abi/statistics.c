@@ -108,6 +108,8 @@ static void write_json(struct format_buffer *out, const struct figures *f,
     json_limits(out, &f->limits);
     json_calls(out);
     json_locks(out, f);
+    format_add(out, "  \"huge_pages\": {\"collapsed\": %lu, \"split\": %lu},\n",
+               (unsigned long)f->huge_pages.collapsed, (unsigned long)f->huge_pages.split);
     json_classes(out, f, exact);
     format_add(out, "  \"large\": {\"count\": %zu, \"bytes\": %zu, \"taken\": %lu, \"given\": %lu",
                f->spans.large_count, f->spans.large_bytes, (unsigned long)f->spans.large_taken,
@@ -187,6 +189,9 @@ static void write_text(struct format_buffer *out, const struct figures *f,
         format_add(out, " %s %lu", call_names[kind], (unsigned long)os_call_count(kind));
     format_text(out, "\n");
     text_locks(out, f);
+    if (f->huge_pages.collapsed != 0)
+        format_add(out, "  huge pages made of single ones: %lu, split again: %lu\n",
+                   (unsigned long)f->huge_pages.collapsed, (unsigned long)f->huge_pages.split);
     text_classes(out, f, exact);
     format_add(out, "       large %11lu %11lu %10zu\n", (unsigned long)f->spans.large_taken,
                (unsigned long)f->spans.large_given, f->spans.large_bytes / KIB);

@@ -19,8 +19,9 @@
  * so it also ends when no thread is left that ever called malloc. A program without threads
  * of its own gets none: the C library takes faster paths in it, and fork copies all of it.
  *
- * While there are busy threads it does one more thing: it closes one of their bins now and then,
- * for guard sampling, which sees no more than the blocks that leave refills (modes/guard.c).
+ * While there are busy threads it does two more things: it closes one of their bins now and then,
+ * for guard sampling, which sees no more than the blocks that leave refills (modes/guard.c); and it
+ * makes huge pages of what is in memory all over (span/collapse.c).
  *
  * The thread has no cache. Making it may allocate, so that is done without locks, and
  * after state has left NONE. */
@@ -66,8 +67,11 @@ static bool is_worth_staying(void) {
            front_sees_threads_end();
 }
 
-/* Threads that may be busy. */
-static bool has_busy_threads(void) { return guard_wants_refills() && registry_count() > 1; }
+/* Threads that may be busy, with something to be done for them then. */
+static bool has_busy_threads(void) {
+    size_t count = registry_count();
+    return (count > 1 && guard_wants_refills()) || (count != 0 && span_may_collapse());
+}
 
 /* --- the thread ---------------------------------------------------------------- */
 
@@ -113,9 +117,10 @@ static void pause(uint64_t ms) {
 static void attend_busy_threads(void) {
     unsigned idle = 0;
     while (has_busy_threads() && idle < IDLE_PERIODS && is_clean()) {
-        uint64_t before_ms = os_process_cpu_ms();
+        span_collapse();
+        uint64_t before_us = os_process_cpu_us();
         pause(CLOSE_MS);
-        bool is_busy = os_process_cpu_ms() - before_ms >= CLOSE_MS / BUSY_SHARE;
+        bool is_busy = os_process_cpu_us() - before_us >= CLOSE_MS * 1000 / BUSY_SHARE;
         idle = is_busy ? 0 : idle + 1;
     }
 }
@@ -138,6 +143,7 @@ static void work(void) {
             slab_purge_pages_step(true, &turn_ended);
         }
         turns += turn_ended;
+        span_collapse();
         pause(period_ms);
     }
     if (wanted != 0)

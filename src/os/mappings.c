@@ -2,7 +2,11 @@
  *
  *   7f3fc98ca000-7f3fc98cc000 rw-p 001d7000 fe:00 1234   /lib/x86_64-linux-gnu/libc.so.6
  *
- * The kernel makes each line when it is read, so what is mapped meanwhile may be missed. */
+ * The kernel makes each line when it is read, so what is mapped meanwhile may be missed.
+ *
+ * And /proc/PID/pagemap, a word a page, of which two bits matter here:
+ *
+ *   | 63 present | ... | 56 mapped once, by this process | ... | */
 #include "os/mappings.h"
 
 #include <errno.h>
@@ -13,7 +17,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "os/calls.h"
+#include "os/memory.h"
 
 enum { LINE_START_BYTES = 40 }; /* two addresses and the rights */
 
@@ -75,4 +81,36 @@ bool os_read_memory(uintptr_t from, void *to, size_t bytes) {
     long got = syscall(SYS_process_vm_readv, getpid(), &here, 1UL, &there, 1UL, 0UL);
     errno = saved_errno;
     return got == (long)bytes;
+}
+
+static size_t own_among(const uint64_t *entries, size_t count) {
+    const uint64_t own = UINT64_C(1) << 63 | UINT64_C(1) << 56;
+    size_t pages = 0;
+    for (size_t i = 0; i < count; i++)
+        pages += (entries[i] & own) == own;
+    return pages;
+}
+
+size_t os_own_pages(const void *start, size_t bytes) {
+    enum { ENTRIES = 128 };
+    uint64_t entries[ENTRIES];
+    size_t page = (uintptr_t)start / os_page_size();
+    size_t end = page + bytes / os_page_size();
+    size_t own = 0;
+    int saved_errno = errno;
+    int file = -1;
+    if (os_call_begins(OS_CALL_READ))
+        file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    while (file >= 0 && page < end) {
+        size_t wanted = hak_min(end - page, (size_t)ENTRIES) * sizeof *entries;
+        long got = syscall(SYS_pread64, file, entries, wanted, page * sizeof *entries);
+        if (got <= 0)
+            break;
+        own += own_among(entries, (size_t)got / sizeof *entries);
+        page += (size_t)got / sizeof *entries;
+    }
+    if (file >= 0)
+        syscall(SYS_close, file);
+    errno = saved_errno;
+    return own;
 }

@@ -32,6 +32,13 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14; older kernels know no such advice */
 #endif
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+#ifndef MADV_COLD
+#define MADV_COLD 20 /* Linux 5.4 */
+#endif
+
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
 #define MADV_GUARD_REMOVE 103
@@ -116,6 +123,15 @@ bool os_commit(void *address, size_t bytes) {
 
 void os_ask_huge_pages(void *address, size_t bytes) {
     advise(OS_CALL_ADVISE, address, bytes, MADV_HUGEPAGE);
+}
+
+bool os_collapse(void *address, size_t bytes) {
+    return advise(OS_CALL_ADVISE, address, bytes, MADV_COLLAPSE);
+}
+
+/* The advice is about one page, and so the kernel splits the huge one that it is a part of. */
+void os_split_huge_page(void *address) {
+    advise(OS_CALL_ADVISE, address, page_size_bytes, MADV_COLD);
 }
 
 void *os_map_table(size_t bytes) { return map(OS_CALL_MAP, NULL, bytes, PROT_READ, ANONYMOUS); }

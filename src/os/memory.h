@@ -35,6 +35,13 @@ bool os_commit(void *address, size_t bytes);
 /* Asks for huge pages in committed memory, until it is committed anew. */
 void os_ask_huge_pages(void *address, size_t bytes);
 
+/* Makes huge pages of what is in memory, and fills in the pages that are not; takes the kernel a
+ * millisecond or more for each. False: refused, as by kernels before Linux 6.1. And single pages
+ * again of the huge one that address lies in, so that a part of it can be purged: else the kernel
+ * keeps the memory until it gets round to it. */
+bool os_collapse(void *address, size_t bytes);
+void os_split_huge_page(void *address);
+
 /* A table that reads as zero everywhere and costs nothing until a part of it
  * is made writable. */
 void *os_map_table(size_t bytes);

@@ -31,6 +31,7 @@ static const struct hak_profile profiles[] = {
             .populate_max_bytes = 1 * MIB,
             .thp = OS_THP_ALWAYS,
             .thp_from_bytes = 32 * MIB,
+            .collapse_from_bytes = 0,
             .page_purge = PAGE_PURGE_NEVER,
         },
     [PROFILE_BALANCED] =
@@ -51,6 +52,7 @@ static const struct hak_profile profiles[] = {
             .populate_max_bytes = 64 * KIB,
             .thp = OS_THP_DEFAULT,
             .thp_from_bytes = 0,
+            .collapse_from_bytes = 32 * MIB,
             .page_purge = PAGE_PURGE_QUIET,
         },
     [PROFILE_LEAN] =
@@ -71,6 +73,7 @@ static const struct hak_profile profiles[] = {
             .populate_max_bytes = 0,
             .thp = OS_THP_NEVER,
             .thp_from_bytes = 0,
+            .collapse_from_bytes = 0,
             .page_purge = PAGE_PURGE_ALWAYS,
         },
 };
@@ -330,7 +333,11 @@ static void settle_profile(void) {
     if (hak_options.thp != OS_THP_DEFAULT) {
         options_in_force.thp = hak_options.thp;
         options_in_force.thp_from_bytes = 0;
+        options_in_force.collapse_from_bytes = 0;
     }
+    /* It purges parts of large blocks, which must not be parts of huge pages then. */
+    if (hak_options.zero_on_free != 0)
+        options_in_force.collapse_from_bytes = 0;
 }
 
 /* What goes with hardened mode goes with it, unless it was asked for: then somebody should hear. */

@@ -32,6 +32,7 @@ struct hak_profile {
     size_t populate_max_bytes;   /* of a fresh slab faulted in by one call; 0: none */
     enum os_thp thp;
     size_t thp_from_bytes;      /* huge pages are asked for once the heap is so large */
+    size_t collapse_from_bytes; /* of a heap so large, what is in memory all over; 0: never */
     enum page_purge page_purge; /* of pages without blocks in slabs in use, unasked */
 };
 

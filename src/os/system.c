@@ -24,11 +24,14 @@ uint64_t os_now_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-uint64_t os_process_cpu_ms(void) {
+static uint64_t used_us(clockid_t clock) {
     struct timespec used;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000;
+    clock_gettime(clock, &used);
+    return (uint64_t)used.tv_sec * 1000000 + (uint64_t)used.tv_nsec / 1000;
 }
+
+uint64_t os_process_cpu_us(void) { return used_us(CLOCK_PROCESS_CPUTIME_ID); }
+uint64_t os_thread_cpu_us(void) { return used_us(CLOCK_THREAD_CPUTIME_ID); }
 
 void os_sleep_ms(uint64_t ms) {
     struct timespec left = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};

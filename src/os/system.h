@@ -11,9 +11,10 @@ uint64_t os_now_ms(void);
 
 void os_sleep_ms(uint64_t ms);
 
-/* Milliseconds of processor time that all threads of the process have used. A call into the kernel.
- */
-uint64_t os_process_cpu_ms(void);
+/* Microseconds of processor time that all threads of the process have used, or the calling one. A
+ * call into the kernel. */
+uint64_t os_process_cpu_us(void);
+uint64_t os_thread_cpu_us(void);
 
 /* Whether the process may have more than one thread: what the C library says, if that is
  * wanted and it can tell. No system call, but it goes on saying so when they have ended. */

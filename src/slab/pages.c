@@ -243,6 +243,7 @@ static bool claim_holes(struct claim *claim, enum choice choice) {
 static size_t purge_holes(struct claim *claim) {
     size_t page_bytes = os_page_size();
     size_t bytes = 0;
+    span_split(claim->span->start, span_bytes(claim->span));
     for (unsigned h = 0; h < claim->count; h++) {
         struct hole *hole = &claim->holes[h];
         char *start = claim->span->start + hole->page * page_bytes;

@@ -16,6 +16,8 @@
  *   heads     . 1 . 1 . . . 1 . . .      three ranges */
 #include "span/move.h"
 
+#include "span/span.h"
+
 enum {
     RANGES_MAX = 1024,
     SMALL_RANGES_MAX = RANGES_MAX / 2, /* when more must be for large ones */
@@ -105,8 +107,11 @@ bool move_pages(void *from, void *to, size_t bytes) {
     size_t whole_bytes = align_up(bytes, page);
     bool possible = bytes >= MOVE_MIN_BYTES && window_contains(from) && window_contains(to) &&
                     is_aligned((uintptr_t)from | (uintptr_t)to, page);
-    if (!possible || !has_room(bytes) || is_warm(to, bytes) ||
-        !os_move_pages(from, to, whole_bytes))
+    if (!possible || !has_room(bytes) || is_warm(to, bytes))
+        return false;
+    span_split(from, whole_bytes);
+    span_split(to, whole_bytes);
+    if (!os_move_pages(from, to, whole_bytes))
         return false;
     ask_again(from, whole_bytes);
     mark(to, bytes);
@@ -124,8 +129,11 @@ static void forget_bitmaps(struct super *super) {
 
 bool move_out(struct super *super, uint32_t slabs) {
     bool all_zero = true;
-    if (slabs == ALL_SLABS)
+    bool is_whole = slabs == ALL_SLABS;
+    if (is_whole)
         forget_bitmaps(super);
+    else
+        span_split(super->start, SUPER_BYTES);
     while (slabs != 0) {
         unsigned first = bit_lowest(slabs);
         unsigned count = bit_lowest(~((uint64_t)slabs >> first));
@@ -141,5 +149,7 @@ bool move_out(struct super *super, uint32_t slabs) {
         }
         slabs &= ~run;
     }
+    if (is_whole && all_zero)
+        atomic_store_explicit(&super->is_collapsed, false, memory_order_relaxed);
     return all_zero;
 }

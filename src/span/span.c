@@ -61,8 +61,10 @@ static void clear_whole(struct super *super) {
     char *start = super->start;
     bool has_few = !super->is_written &&
                    os_resident_pages(start, SUPER_BYTES) * os_page_size() < SUPER_BYTES / 2;
-    if (has_few && os_purge(start, SUPER_BYTES))
+    if (has_few && os_purge(start, SUPER_BYTES)) {
+        atomic_store_explicit(&super->is_collapsed, false, memory_order_relaxed);
         return;
+    }
     memset(start, 0, SUPER_BYTES);
     super->is_written = true;
 }

@@ -86,6 +86,22 @@ size_t span_purge_excess(unsigned shard);
 /* Purges all that is free and dirty, whatever its age; returns bytes. */
 size_t span_purge_all(void);
 
+/* --- collapse.c --- */
+
+/* Whether SuperSlabs that are in memory all over are to become huge pages: by the profile, in a
+ * large heap. No call. And a step of it, for the scavenger alone. */
+bool span_may_collapse(void);
+void span_collapse(void);
+
+/* Parts of the SuperSlabs in [start, start + bytes) are about to be purged or moved. */
+void span_split(const char *start, size_t bytes);
+
+/* SuperSlabs, since the start. What was purged as a whole needed no split. */
+struct collapse_stats {
+    uint64_t collapsed, split;
+};
+struct collapse_stats span_collapse_stats(void);
+
 struct span_stats {
     size_t super_count, large_count, large_bytes, free_bytes, dirty_bytes;
     uint64_t large_taken, large_given;

@@ -69,8 +69,9 @@ struct super {
     _Atomic uint16_t shard;
     _Atomic uint8_t home; /* enum super_home */
     bool committed;
-    bool wants_huge; /* huge pages have been asked for */
-    bool goes_whole; /* and it goes back to the kernel as a whole, not by slabs */
+    bool wants_huge;           /* huge pages have been asked for */
+    bool goes_whole;           /* and it goes back to the kernel as a whole, not by slabs */
+    _Atomic bool is_collapsed; /* into a huge page, which is split before a part of it goes */
     bool is_written; /* all of it, by who cleared it, and only large blocks lay there since */
     _Atomic bool has_bitmaps; /* something may be written in short_bitmaps or bitmaps */
     _Atomic uint32_t heads;   /* read without a lock by span_of */
@@ -79,6 +80,7 @@ struct super {
     _Atomic uint32_t moved;         /* slabs into which pages were moved (move.c), */
     _Atomic uint32_t moved_heads;   /* and those of them where a range of such begins */
     uint64_t dirty_since_ms;        /* while on a dirty list */
+    _Atomic uint64_t split_ms;      /* when it was last split; 0: never */
     struct list link;               /* shard's list by number of free slabs */
     struct list dirty_link;         /* list of those with free slabs that are not zero */
     struct span spans[SUPER_SLABS]; /* by first slab */

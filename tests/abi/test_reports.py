@@ -58,6 +58,7 @@ def check_statistics(text: str) -> None:
     assert statistics["shards"] >= 1
     assert statistics["threads"] >= 1
     assert statistics["blocks_taken"] >= statistics["blocks_given"] >= 0
+    assert statistics["huge_pages"]["collapsed"] >= statistics["huge_pages"]["split"] >= 0
     # 20 MiB in blocks of 1,000 bytes, which the program still holds.
     assert statistics["blocks_taken"] - statistics["blocks_given"] >= 20_000
     check_locks(statistics)

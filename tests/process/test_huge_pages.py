@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,55 @@ def test_as_the_kernel_is_set(run: Runner, options: str, mebibytes: int) -> None
     kib, _, advice = heap(run, options, mebibytes)["full"]
     assert advice == "-"
     assert kib == 0 or MODE == "always"
+
+
+COLLAPSE_KIB = 128 * 1000 * 1000 // 1024
+
+
+def collapse(run: Runner, mode: str, options: str) -> dict[str, tuple[int, int]]:
+    """KiB resident and in huge pages, by what had happened before; "counted" are the statistics'
+    collapsed and split."""
+    done = run("collapse", mode, options=f"stats=exit,{options}")
+    rows = [line.split() for line in done.stdout.splitlines()]
+    seen = {row[0]: (int(row[1]), int(row[2])) for row in rows if len(row) == 3}
+    counted = re.search(r"huge pages made of single ones: (\d+), split again: (\d+)", done.stderr)
+    seen["counted"] = (int(counted[1]), int(counted[2])) if counted else (0, 0)
+    return seen
+
+
+KERNEL = tuple(int(number) for number in re.findall(r"\d+", os.uname().release)[:2])
+collapses = pytest.mark.skipif(KERNEL < (6, 1), reason="MADV_COLLAPSE came with Linux 6.1")
+
+
+@collapses
+@pytest.mark.parametrize("options", ["", "guard_rate=0"])
+def test_collapsed_when_it_runs_long(run: Runner, options: str) -> None:
+    seen = collapse(run, "whole", options)
+    assert seen["busy"][1] >= COLLAPSE_KIB // 2
+    # What becomes a huge page was there before.
+    assert seen["busy"][0] <= seen["full"][0] * 1.02
+    # And what is freed of it goes back.
+    resident, huge = seen["freed"]
+    assert resident <= seen["full"][0] // 4
+    assert huge <= COLLAPSE_KIB // 8
+    # A block is left in nearly all of them: they were split, not given back as a whole.
+    collapsed, split = seen["counted"]
+    assert collapsed * 2048 >= COLLAPSE_KIB // 2
+    assert collapsed * 3 // 4 <= split <= collapsed
+
+
+@collapses
+def test_memory_shared_by_a_fork_stays(run: Runner) -> None:
+    seen = collapse(run, "child", "")
+    assert MODE == "always" or seen["while"][1] <= 2048
+    assert seen["busy"][1] >= COLLAPSE_KIB // 2
+
+
+@pytest.mark.skipif(MODE == "always", reason="this kernel makes huge pages unasked")
+@pytest.mark.parametrize("options", ["profile=lean", "thp=never", "hardened=1,zero_on_free=1"])
+def test_not_collapsed(run: Runner, options: str) -> None:
+    seen = collapse(run, "none", options)
+    resident, huge = seen["while"]
+    assert huge == 0
+    assert seen["counted"] == (0, 0)
+    assert resident >= COLLAPSE_KIB
