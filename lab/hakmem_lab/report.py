@@ -218,6 +218,17 @@ class View:
 
     def mean_ratio(self, base: str, metric: str) -> float | None:
         """The geometric mean of the subject over base, over all benchmarks."""
-        found = [self.ratio(benchmark, base, metric) for benchmark in self.benchmarks()]
-        values = [estimate.value for estimate in found if estimate is not None]
-        return stats.geometric_mean(values) if values and min(values) > 0 else None
+        mean = self.mean_ratio_to(self.subject(), base, metric)
+        return None if mean is None else mean.value
+
+    def mean_ratio_to(
+        self, allocator: str, base: str, metric: str, among: Sequence[str] | None = None
+    ) -> stats.Estimate | None:
+        """The geometric mean of any allocator over any other, over benchmarks that both have."""
+        names = self.benchmarks() if among is None else among
+        pairs = [
+            (self.samples(name, allocator, metric), self.samples(name, base, metric))
+            for name in names
+            if self.ratio_to(name, allocator, base, metric) is not None
+        ]
+        return stats.mean_ratio(pairs)

@@ -4,6 +4,7 @@ A table stands between two comments; what is between them is replaced:
 
     <!-- results micro ns_per_op -->       medians, a row for each benchmark
     <!-- results sqlite -->                one program, a row for each allocator
+    <!-- results micro cpu_s over scudo -->  geometric means, each allocator over that one
     ...
     <!-- end of results -->
 
@@ -23,9 +24,8 @@ from hakmem_lab.suites import in_order
 
 _END = "<!-- end of results -->"
 _BLOCK = re.compile(
-    r"(?P<begin><!-- results (?P<name>[\w.-]+)(?: (?P<metric>\w+))? -->\n).*?(?P<end>"
-    + re.escape(_END)
-    + ")",
+    r"(?P<begin><!-- results (?P<name>[\w.-]+)(?: (?P<metric>\w+)(?: over (?P<base>\w+))?)? -->\n)"
+    r".*?(?P<end>" + re.escape(_END) + ")",
     re.DOTALL,
 )
 _ROW_METRICS = ("wall_s", "cpu_s", "peak_rss_bytes", "page_faults")
@@ -38,6 +38,8 @@ def render(text: str, results: Path) -> str:
 
     def replacement(found: re.Match[str]) -> str:
         view = View(report.read(results / f"{found['name']}.json"))
+        if found["base"]:
+            return f"{found['begin']}{_means(view, found['metric'], found['base'])}{found['end']}"
         rows = _grid(view, found["metric"]) if found["metric"] else _programs(view)
         return f"{found['begin']}{rows}\n{_caption(view)}\n{found['end']}"
 
@@ -49,9 +51,32 @@ def _markdown(header: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in [header, rule, *rows])
 
 
-def _grid(view: View, metric: str) -> str:
+def _require(metric: str) -> None:
     if metric not in metrics.METRICS:
         raise LabError(f"there is no metric '{metric}'; there are: {', '.join(metrics.METRICS)}")
+
+
+def _means(view: View, metric: str, base: str) -> str:
+    """Each allocator over base: the geometric mean, and how the benchmarks lie about it."""
+    _require(metric)
+    rows = []
+    for allocator in view.allocators():
+        mean = view.mean_ratio_to(allocator, base, metric)
+        found = [view.ratio_to(name, allocator, base, metric) for name in view.benchmarks()]
+        values = [estimate.value for estimate in found if estimate is not None]
+        if mean is None:
+            continue
+        below = f"{sum(value < 1 for value in values)} of {len(values)}"
+        cells = f"{mean.value:.3f}", f"{mean.low:.3f}–{mean.high:.3f}", below, f"{max(values):.2f}"
+        rows.append([allocator, *cells])
+    if not rows:
+        raise LabError(f"there are no results of '{base}' to hold others against")
+    header = [f"{metrics.title(metric)} over {base}", "geometric mean", "95 % interval"]
+    return _markdown([*header, "below 1", "at most"], rows)
+
+
+def _grid(view: View, metric: str) -> str:
+    _require(metric)
     allocators = view.allocators()
     rows = [
         [benchmark, *tables.grid_cells(view, benchmark, allocators, metric, "markdown")]

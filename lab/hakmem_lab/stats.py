@@ -88,6 +88,27 @@ def ratio(ours: Samples, theirs: Samples) -> Estimate | None:
     return Estimate(value, float(interval.low), float(interval.high))
 
 
+def mean_ratio(pairs: Sequence[tuple[Samples, Samples]]) -> Estimate | None:
+    """The geometric mean of the ratios of medians, a pair of ours and theirs for each benchmark.
+
+    All are drawn anew in each resampling. None where there is no pair, or a median is 0."""
+    if not pairs or any(float(np.median(samples)) <= 0 for pair in pairs for samples in pair):
+        return None
+    generator = np.random.default_rng(_SEED)
+    logarithms = np.zeros(RESAMPLES)
+    value = 0.0
+    for ours, theirs in pairs:
+        for sign, samples in ((1, ours), (-1, theirs)):
+            drawn = generator.choice(
+                np.asarray(samples, dtype=np.float64), (RESAMPLES, len(samples))
+            )
+            logarithms += sign * np.log(_row_medians(drawn))
+            value += sign * math.log(float(np.median(samples)))
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.exp(np.quantile(logarithms / len(pairs), (tail, 1 - tail)))
+    return Estimate(math.exp(value / len(pairs)), float(low), float(high))
+
+
 def geometric_mean(values: Sequence[float]) -> float:
     """The mean for ratios: twice as fast here and half as fast there is 1."""
     return math.exp(sum(math.log(value) for value in values) / len(values))

@@ -173,14 +173,9 @@ def ratios(
         cells = [judged(view.ratio(benchmark, other, metric)) for other in others]
         table.add_row(benchmark, *cells)
     table.add_section()
-    table.add_row("geometric mean", *(_mean(view, other, metric, rows) for other in others))
+    means = (view.mean_ratio_to(subject, other, metric, rows) for other in others)
+    table.add_row("geometric mean", *map(judged, means))
     console.print(table)
-
-
-def _mean(view: View, other: str, metric: str, benchmarks: Sequence[str]) -> str:
-    found = [view.ratio(benchmark, other, metric) for benchmark in benchmarks]
-    values = [estimate.value for estimate in found if estimate is not None]
-    return f"{stats.geometric_mean(values):.3f}" if values else "–"
 
 
 def trouble(console: Console, view: View) -> None:

@@ -61,6 +61,16 @@ def test_tables_are_made_between_the_marks(folder: Path) -> None:
     assert text.endswith("\nThe end.\n")
 
 
+def test_geometric_means_over_one_allocator(folder: Path) -> None:
+    page = "<!-- results micro ns_per_op over glibc -->\nold\n<!-- end of results -->\n"
+    # pair_64 failed under glibc, and is in no mean.
+    assert "| hakmem | 0.500 | 0.500–0.500 | 1 of 1 | 0.50 |\n" in results.render(page, folder)
+    with pytest.raises(LabError, match="no results of 'scudo'"):
+        results.render(page.replace("glibc", "scudo"), folder)
+    with pytest.raises(LabError, match="no metric 'speed'"):
+        results.render(page.replace("ns_per_op", "speed"), folder)
+
+
 def test_the_caption_says_how_to_repeat_it_and_what_is_not_there(folder: Path) -> None:
     text = results.render(PAGE, folder)
     assert "Medians of 3 interleaved runs" in text

@@ -58,3 +58,26 @@ def test_interval_of_the_ratio_covers_the_truth(true_ratio: float) -> None:
 def test_geometric_mean_of_a_gain_and_its_opposite_is_one() -> None:
     assert stats.geometric_mean([2.0, 0.5]) == pytest.approx(1.0)
     assert stats.geometric_mean([8.0, 1.0]) == pytest.approx(8**0.5)
+
+
+def test_mean_of_ratios_and_how_sure_it_is() -> None:
+    pairs = [([2.0, 2.0, 2.0], [1.0, 1.0, 1.0]), ([1.0, 1.0], [8.0, 8.0])]
+    assert stats.mean_ratio(pairs) == stats.Estimate(*[pytest.approx(0.5)] * 3)
+    assert stats.mean_ratio([]) is None
+    assert stats.mean_ratio([([1.0], [0.0])]) is None
+
+
+def test_interval_of_the_mean_of_ratios_covers_the_truth() -> None:
+    generator = np.random.default_rng(3)
+    trials, covered = 100, 0
+    for _ in range(trials):
+        pairs = [
+            (list(true * generator.lognormal(0, 0.05, 10)), list(generator.lognormal(0, 0.05, 10)))
+            for true in (0.5, 1.0, 2.0, 0.8, 1.25)
+        ]
+        mean, alone = stats.mean_ratio(pairs), stats.ratio(*pairs[1])
+        assert mean is not None
+        assert alone is not None
+        covered += mean.low <= 1.0 <= mean.high
+        assert mean.high - mean.low < alone.high - alone.low
+    assert covered / trials > 0.9
