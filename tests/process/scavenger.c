@@ -95,8 +95,16 @@ static bool settles_at(size_t bytes) {
     return resident_bytes() <= bytes;
 }
 
+/* Freed blocks wait in a quarantine then, in so many SuperSlabs that the thread may stay. */
+static bool has_quarantine(void) {
+    const char *options = getenv("HAKMEM_OPTIONS");
+    return options != NULL && strstr(options, "hardened=2") != NULL;
+}
+
 /* Until only the program's own threads are left. */
 static bool is_left_alone(void) {
+    if (has_quarantine())
+        return true;
     for (int i = 0; i < WAIT_TENTHS && thread_count() != 2; i++)
         usleep(100000);
     return thread_count() == 2;
