@@ -110,14 +110,18 @@ static void give_rest(void) {
 }
 
 /* Freed blocks that wait in a quarantine lie all over what was a large heap, which counts as one
- * for as long as they do. Later ones push them out. */
+ * for as long as they do. Later ones push them out, and those come from few slabs once bins that
+ * were filled from all over are empty. */
 static void empty_quarantine(void) {
-    enum { PAIRS = 4000 };
+    enum { ROUNDS = 4, PAIRS = 2000 };
     const char *options = getenv("HAKMEM_OPTIONS");
     if (options == NULL || strstr(options, "hardened=2") == NULL)
         return;
-    for (int i = 0; i < PAIRS; i++)
-        free(malloc(BLOCK_BYTES));
+    for (int round = 0; round < ROUNDS; round++) {
+        process_trim();
+        for (int i = 0; i < PAIRS; i++)
+            free(malloc(BLOCK_BYTES));
+    }
 }
 
 /* before: resident before any of this. */
