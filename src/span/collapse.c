@@ -86,7 +86,7 @@ static bool collapse(struct super *super) {
     return done;
 }
 
-/* False: enough for now. */
+/* False: this step ends here. */
 static bool look_at_next(uint64_t now_ms) {
     progress.next = arena_known(progress.next);
     if (progress.next >= window_super_count()) {

@@ -48,7 +48,7 @@ static void test_own_pages(void **state) {
 
 /* --- SuperSlabs ------------------------------------------------------------------------ */
 
-enum { COLLAPSED = 20, COLLAPSED_SHORT = 19 }; /* the last of which is not in memory all over */
+enum { SPANS = 20, WHOLE = 19 }; /* the last of them is not in memory all over */
 
 static struct span *take(void) {
     struct span_request request = {SUPER_SLABS, SUPER_SLABS, 1, SPAN_LARGE, SPAN_USED, 0};
@@ -68,7 +68,7 @@ static bool is_collapsed(const struct span *span) {
 
 static unsigned count_collapsed(struct span *const *spans) {
     unsigned count = 0;
-    for (int i = 0; i < COLLAPSED; i++)
+    for (int i = 0; i < SPANS; i++)
         count += is_collapsed(spans[i]);
     return count;
 }
@@ -109,14 +109,18 @@ static void test_collapsed(void **state) {
     enum { START_MS = 2000, SHORT_MS = 200, LONG_MS = 60000 };
     if (!kernel_collapses())
         skip();
-    struct span *spans[COLLAPSED];
-    for (int i = 0; i < COLLAPSED; i++) {
+    struct span *spans[SPANS];
+    for (int i = 0; i < SPANS; i++) {
         spans[i] = take();
-        memset(spans[i]->start, 1, SUPER_BYTES - (i < COLLAPSED_SHORT ? 0 : SUPER_BYTES / 16));
+        memset(spans[i]->start, 1, SUPER_BYTES - (i < WHOLE ? 0 : SUPER_BYTES / 16));
     }
     assert_true(span_may_collapse());
 
-    /* Not where the profile has none, nor over the soft limit, nor in one that has just begun. */
+    /* Not in a process that has just begun, nor where the profile has none, nor over the soft
+     * limit. */
+    unsigned early = collapse_ms(spans, 1, SHORT_MS);
+    if (os_process_cpu_us() < START_MS * UINT64_C(1000))
+        assert_int_equal(early, 0);
     use_ms(START_MS);
     options_parse("profile=lean");
     assert_false(span_may_collapse());
@@ -133,10 +137,10 @@ static void test_collapsed(void **state) {
     assert_int_equal(os_call_count(OS_CALL_ADVISE), advised + 1);
     allow_all();
 
-    assert_int_equal(collapse_ms(spans, COLLAPSED_SHORT, LONG_MS), COLLAPSED_SHORT);
-    assert_int_equal(span_collapse_stats().collapsed, COLLAPSED_SHORT);
-    collapse_ms(spans, COLLAPSED, SHORT_MS);
-    assert_false(is_collapsed(spans[COLLAPSED_SHORT]));
+    assert_int_equal(collapse_ms(spans, WHOLE, LONG_MS), WHOLE);
+    assert_int_equal(span_collapse_stats().collapsed, WHOLE);
+    collapse_ms(spans, SPANS, SHORT_MS);
+    assert_false(is_collapsed(spans[WHOLE]));
 
     /* A part goes: it is split, once, and stays so for a while though it is whole again. */
     struct super *super = super_of(spans[0]);
@@ -150,14 +154,14 @@ static void test_collapsed(void **state) {
     assert_int_equal(os_call_count(OS_CALL_ADVISE), advised + 1);
     assert_true(span_resize(spans[0], SUPER_SLABS));
     memset(spans[0]->start, 1, SUPER_BYTES);
-    collapse_ms(spans, COLLAPSED, SHORT_MS);
+    collapse_ms(spans, SPANS, SHORT_MS);
     assert_false(is_collapsed(spans[0]));
     atomic_store(&super->split_ms, 1);
-    assert_int_equal(collapse_ms(spans, COLLAPSED_SHORT, LONG_MS), COLLAPSED_SHORT);
+    assert_int_equal(collapse_ms(spans, WHOLE, LONG_MS), WHOLE);
     assert_true(is_collapsed(spans[0]));
 
     /* The whole goes: there is nothing to split. */
-    for (int i = 0; i < COLLAPSED; i++)
+    for (int i = 0; i < SPANS; i++)
         span_give(spans[i]);
     advised = os_call_count(OS_CALL_ADVISE);
     span_purge_all();
