@@ -104,20 +104,10 @@ static bool kernel_collapses(void) {
     return does;
 }
 
-static void test_collapsed(void **state) {
-    (void)state;
-    enum { START_MS = 2000, SHORT_MS = 200, LONG_MS = 60000 };
-    if (!kernel_collapses())
-        skip();
-    struct span *spans[SPANS];
-    for (int i = 0; i < SPANS; i++) {
-        spans[i] = take();
-        memset(spans[i]->start, 1, SUPER_BYTES - (i < WHOLE ? 0 : SUPER_BYTES / 16));
-    }
-    assert_true(span_may_collapse());
+enum { START_MS = 2000, SHORT_MS = 200, LONG_MS = 60000 };
 
-    /* Not in a process that has just begun, nor where the profile has none, nor over the soft
-     * limit. */
+/* Not in a process that has just begun, nor where the profile has none, nor over the soft limit. */
+static void check_not_wanted(struct span *const *spans) {
     unsigned early = collapse_ms(spans, 1, SHORT_MS);
     if (os_process_cpu_us() < START_MS * UINT64_C(1000))
         assert_int_equal(early, 0);
@@ -129,6 +119,19 @@ static void test_collapsed(void **state) {
     size_t soft = atomic_exchange(&limits_now.soft, limits_heap_bytes() / 2);
     assert_int_equal(collapse_ms(spans, 1, SHORT_MS), 0);
     atomic_store(&limits_now.soft, soft);
+}
+
+static void test_collapsed(void **state) {
+    (void)state;
+    if (!kernel_collapses())
+        skip();
+    struct span *spans[SPANS];
+    for (int i = 0; i < SPANS; i++) {
+        spans[i] = take();
+        memset(spans[i]->start, 1, SUPER_BYTES - (i < WHOLE ? 0 : SUPER_BYTES / 16));
+    }
+    assert_true(span_may_collapse());
+    check_not_wanted(spans);
 
     /* A kernel that refuses is not asked again at once. */
     refuse_kind(OS_CALL_ADVISE);
