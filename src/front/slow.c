@@ -86,16 +86,16 @@ static bool give(struct thread *thread, uint16_t entry, void *block, size_t size
 /* Of the size that was asked for, to the byte, for what lies behind is not to be touched; but a
  * program that has asked what size it would get may use all of that. Blocks aligned to more than a
  * slab are not guarded. */
-static void *guarded_block(struct thread *thread, struct request request) {
+static void *guarded_block(struct thread *thread, struct request request, enum guard_side side) {
     bool is_told = front_has_told_good_sizes() && !hardened_is_on();
     size_t size = is_told ? front_good_size(request.size, request.alignment) : request.size;
-    return guard_take(thread, size, request.alignment, request.size);
+    return guard_take(thread, size, request.alignment, request.size, side);
 }
 
 /* Of the blocks that have just left a refill, one is to be guarded: this one. */
 static hak_cold void *guard_instead(struct thread *thread, struct request request, void *block,
                                     bool *is_zero) {
-    void *guarded = guarded_block(thread, request);
+    void *guarded = guarded_block(thread, request, GUARD_BY_CHANCE);
     if (guarded == NULL)
         return block;
     give(thread, window_entry(block), block, FRONT_ANY_SIZE, 1);
@@ -105,18 +105,19 @@ static hak_cold void *guard_instead(struct thread *thread, struct request reques
 
 /* Whether a call counts by itself, and not the blocks of a refill, and is the one to be guarded:
  * where every call is seen; and of large blocks, which nobody takes in batches. */
-static bool is_guards_turn(struct thread *thread, struct request request) {
+static bool is_guards_turn(struct thread *thread, struct request request, enum guard_side *side) {
     if (request.bin == BIN_LARGE)
         return request.alignment <= SLAB_BYTES && guard_counts_large(thread, request.size);
-    return watch_is_on(thread) && guard_counts(thread);
+    return watch_is_on(thread) && (guard_counts(thread) || guard_counts_first(request.bin, side));
 }
 
 /* A guarded block if it is time for one, or NULL. */
 static void *take_guarded(struct thread *thread, struct request request, bool *is_zero) {
-    if (thread == NULL || hak_likely(!is_guards_turn(thread, request)))
+    enum guard_side side = GUARD_BY_CHANCE;
+    if (thread == NULL || hak_likely(!is_guards_turn(thread, request, &side)))
         return NULL;
     *is_zero = false;
-    return guarded_block(thread, request);
+    return guarded_block(thread, request, side);
 }
 
 void *front_serve(struct request request, bool *is_zero) {
@@ -149,7 +150,8 @@ static void *serve_malloc(unsigned bin, size_t size) {
 static void *malloc_hardened(size_t size) {
     struct thread *thread = front_tls.cache->thread;
     unsigned bin = front_bin_of(size);
-    if (hak_likely(thread != NULL && bin < CLASS_COUNT && !guard_counts_calls())) {
+    bool may_be_guarded = guard_counts_calls() || guard_wants_first(bin);
+    if (hak_likely(thread != NULL && bin < CLASS_COUNT && !may_be_guarded)) {
         void *block = hardened_take_cached(thread, bin, size);
         if (hak_likely(block != NULL)) {
             watch_saw_take(thread, bin, size);

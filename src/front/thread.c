@@ -21,6 +21,7 @@
 #include <pthread.h>
 
 #include "front/front.h"
+#include "modes/guard.h"
 #include "modes/watch.h"
 #include "os/calls.h"
 #include "os/frozen.h"
@@ -104,6 +105,7 @@ static bool start_locked(void) {
     arena_init();
     span_init(shards);
     classes_init();
+    guard_start();
     if (hak_options.hardened != 0)
         os_freeze();
     if (hak_options.verbose >= 1)

@@ -31,10 +31,12 @@
 #include "os/system.h"
 
 enum {
-    CALLS_RATE = 1000, /* up to this rate all calls are seen */
-    FREED_MAX = 16384, /* freed blocks that stay inaccessible at guard_rate=1 */
-    SPLIT_MAX = 8192,  /* blocks where each may split a mapping in three */
-    WINDOW_SHARE = 8,  /* of the window's slabs there are no more blocks, each with one or more */
+    CALLS_RATE = 1000,               /* up to this rate all calls are seen */
+    FREED_MAX = 16384,               /* freed blocks that stay inaccessible at guard_rate=1 */
+    FIRST_BLOCKS = 4,                /* of each size class, in hardened=2, */
+    FIRST_LARGEST_BYTES = 32 * 1024, /* up to this size */
+    SPLIT_MAX = 8192,                /* blocks where each may split a mapping in three */
+    WINDOW_SHARE = 8, /* of the window's slabs there are no more blocks, each with one or more */
     BLOCK_ALIGNMENT = 16,
     SLACK_BYTE = 0xA7,
 };
@@ -48,6 +50,9 @@ static size_t live_count, freed_count;
 static uint64_t taken_count;
 static uint64_t chance; /* state of the generator; 0: not begun */
 static bool is_watching;
+
+_Atomic uint32_t guard_first_left[CLASS_COUNT];
+static size_t first_count; /* of all classes, at the start */
 
 /* --- when ------------------------------------------------------------------------ */
 
@@ -121,6 +126,28 @@ bool guard_counts(struct thread *thread) {
     return guard_counts_calls() && --thread->calls_until_guard < 0;
 }
 
+void guard_start(void) {
+    if (hak_options.hardened < 2 || hak_options.guard_rate == 0 || hak_options.leaks != 0)
+        return;
+    for (unsigned class = 1; class_size(class) <= FIRST_LARGEST_BYTES; class ++) {
+        atomic_store_explicit(&guard_first_left[class], FIRST_BLOCKS, memory_order_relaxed);
+        first_count += FIRST_BLOCKS;
+    }
+}
+
+bool guard_counts_first(unsigned bin, enum guard_side *side) {
+    if (!guard_wants_first(bin))
+        return false;
+    uint32_t left = atomic_load_explicit(&guard_first_left[bin], memory_order_relaxed);
+    /* atomic: cold, correctness; no partner: each of them is counted once. */
+    while (left != 0 &&
+           !atomic_compare_exchange_weak_explicit(&guard_first_left[bin], &left, left - 1,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+    }
+    *side = left % 2 == 0 ? GUARD_RIGHT : GUARD_LEFT;
+    return left != 0;
+}
+
 bool guard_counts_large(struct thread *thread, size_t size) {
     if (size > block_max_bytes || hak_options.guard_rate == 0)
         return false;
@@ -144,7 +171,7 @@ static bool is_full(void) {
     if (os_guard_splits())
         most = hak_min(most, (size_t)SPLIT_MAX);
     if (hak_options.guard_rate != 1)
-        most = hak_min(most, (size_t)hak_options.guard_slots);
+        most = hak_min(most, (size_t)hak_options.guard_slots + first_count);
     return live_count + freed_count >= most || freed_count >= FREED_MAX;
 }
 
@@ -185,12 +212,15 @@ static void give_span(struct guarded *record) {
         span_give(span);
 }
 
-/* A record, counted as live; it may have a span still, all of it inaccessible. The next one is
- * due in a while. NULL: there is no room. */
-static struct guarded *take_record(struct thread *thread, bool *is_right) {
+/* A record, counted as live; it may have a span still, all of it inaccessible. If one was due, the
+ * next one is in a while. NULL: there is no room. */
+static struct guarded *take_record(struct thread *thread, enum guard_side *side) {
     os_lock_acquire(&guard_lock);
-    *countdown(thread) += 1 + next_interval();
-    *is_right = random_next() >> 32 & 1;
+    int64_t *left = countdown(thread);
+    if (*left < 0)
+        *left += 1 + next_interval();
+    if (*side == GUARD_BY_CHANCE)
+        *side = random_next() >> 32 & 1 ? GUARD_RIGHT : GUARD_LEFT;
     struct guarded *record = is_full() ? pop_freed() : pop(&unused);
     if (record == NULL && !is_full())
         record = os_metadata_take(sizeof *record);
@@ -274,7 +304,7 @@ static bool take_pages(struct guarded *record, struct layout layout) {
            os_guard(behind, (size_t)(span->start + span_bytes(span) - behind));
 }
 
-static bool place(struct guarded *record, size_t size, size_t alignment, bool is_right) {
+static bool place(struct guarded *record, size_t size, size_t alignment, enum guard_side side) {
     struct layout layout = layout_of(size, alignment);
     if (!reuse_pages(record, layout)) {
         give_span(record);
@@ -282,7 +312,7 @@ static bool place(struct guarded *record, size_t size, size_t alignment, bool is
             return false;
     }
     size_t most_right = align_down(record->pages_bytes - size, alignment);
-    record->block = record->pages + (is_right ? most_right : 0);
+    record->block = record->pages + (side == GUARD_RIGHT ? most_right : 0);
     record->size = size;
     record->alignment = alignment;
     return true;
@@ -294,12 +324,12 @@ static void fill_slack(const struct guarded *record) {
     memset(end, SLACK_BYTE, (size_t)(record->pages + record->pages_bytes - end));
 }
 
-void *guard_take(struct thread *thread, size_t size, size_t alignment, size_t asked) {
-    bool is_right;
-    struct guarded *record = size > block_max_bytes ? NULL : take_record(thread, &is_right);
+void *guard_take(struct thread *thread, size_t size, size_t alignment, size_t asked,
+                 enum guard_side side) {
+    struct guarded *record = size > block_max_bytes ? NULL : take_record(thread, &side);
     if (record == NULL)
         return NULL;
-    if (!place(record, size, alignment_of(size, alignment), is_right)) {
+    if (!place(record, size, alignment_of(size, alignment), side)) {
         drop_record(record);
         return NULL;
     }
@@ -356,10 +386,11 @@ static void check_slack(const struct guarded *record) {
         guarded_report_slack(record, place);
 }
 
-/* sdallocx may be told any size up to what nallocx says of the one that was asked for. */
+/* sdallocx may be told any size up to what nallocx says of the one that was asked for: in hardened
+ * mode, that size. */
 static bool is_true_of(const struct guarded *record, size_t told_size, size_t told_alignment) {
-    bool is_sized = told_size == SIZE_MAX ||
-                    (told_size >= record->asked && told_size <= guarded_class_bytes(record));
+    size_t most = hak_options.hardened != 0 ? record->asked : guarded_class_bytes(record);
+    bool is_sized = told_size == SIZE_MAX || (told_size >= record->asked && told_size <= most);
     return is_sized && is_aligned((uintptr_t)record->block, told_alignment);
 }
 

@@ -6,6 +6,9 @@
 
 #include "cache/cache.h"
 
+/* At the start, once the options are known. */
+void guard_start(void);
+
 /* At a thread's birth: when its next block is to be guarded. */
 void guard_begin(struct thread *thread);
 
@@ -18,6 +21,19 @@ bool guard_counts_calls(void);
 /* A watched thread is about to take a block: is this one to be guarded? */
 bool guard_counts(struct thread *thread);
 
+/* At which end of its pages a block lies, so that it is seen at once what goes beyond. */
+enum guard_side { GUARD_BY_CHANCE, GUARD_LEFT, GUARD_RIGHT };
+
+/* Of each size class the first blocks, so many still, are guarded whatever the rate is. */
+hak_global _Atomic uint32_t guard_first_left[CLASS_COUNT];
+hak_inline bool guard_wants_first(unsigned bin) {
+    return bin < CLASS_COUNT &&
+           hak_unlikely(atomic_load_explicit(&guard_first_left[bin], memory_order_relaxed) != 0);
+}
+
+/* A watched thread is about to take a block of a bin: is it one of those, and on which side? */
+bool guard_counts_first(unsigned bin, enum guard_side *side);
+
 /* Any thread is about to take a large one, of so many bytes. */
 bool guard_counts_large(struct thread *thread, size_t size);
 
@@ -28,7 +44,8 @@ void guard_ask_for_refill(void);
 /* Instead of a block of size bytes at a multiple of alignment, a power of two up to SLAB_BYTES;
  * asked: what the program asked for, which may be less. NULL: not this time. Zero but for what
  * surrounds it. */
-void *guard_take(struct thread *thread, size_t size, size_t alignment, size_t asked);
+void *guard_take(struct thread *thread, size_t size, size_t alignment, size_t asked,
+                 enum guard_side side);
 
 /* Of blocks whose map entry names BIN_GUARD. Both end the process if block is none that is in
  * use; the first also if something was written beside it, or if it is no multiple of

@@ -24,7 +24,7 @@ static void begin(uint64_t rate, uint64_t slots) {
 }
 
 static void *take_aligned(size_t size, size_t alignment) {
-    void *block = guard_take(thread, size, alignment, size);
+    void *block = guard_take(thread, size, alignment, size, GUARD_BY_CHANCE);
     assert_non_null(block);
     assert_int_equal(entry_bin(window_entry(block)), BIN_GUARD);
     return block;
@@ -94,6 +94,48 @@ static void test_first_blocks_have_their_chance(void **state) {
     double chance = 1 - exp(-0.5);
     double deviation = sqrt(SAMPLES * chance * (1 - chance));
     assert_true(fabs((double)found - SAMPLES * chance) < 5 * deviation);
+}
+
+/* Where freed memory is watched, each class's first blocks, by turns on the right and on the left;
+ * for leaks none, which are never told of guarded blocks. */
+static void test_first_blocks_of_each_class(void **state) {
+    (void)state;
+    enum { FIRST = 4, LARGEST = 32 * 1024 };
+    begin(100000, 64);
+    enum guard_side side;
+    for (hak_options.hardened = 0; hak_options.hardened <= 2; hak_options.hardened++) {
+        hak_options.leaks = hak_options.hardened == 2;
+        guard_start();
+        for (unsigned bin = 1; bin < CLASS_COUNT; bin++)
+            assert_false(guard_wants_first(bin) || guard_counts_first(bin, &side));
+    }
+    begin(100000, 1);
+    hak_options.hardened = 2;
+    hak_options.leaks = 0;
+    guard_start();
+    for (unsigned bin = 1; bin <= BIN_LARGE; bin++) {
+        unsigned count = 0;
+        while (guard_wants_first(bin)) {
+            assert_true(guard_counts_first(bin, &side));
+            assert_int_equal(side, count++ % 2 == 0 ? GUARD_RIGHT : GUARD_LEFT);
+        }
+        assert_false(guard_counts_first(bin, &side));
+        bool is_small = bin < CLASS_COUNT && class_size(bin) <= LARGEST;
+        assert_int_equal(count, is_small ? FIRST : 0);
+    }
+    /* They leave guard_slots to others, and when these are due. */
+    int64_t due = thread->until_guard;
+    char *blocks[FIRST * 8];
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        side = i % 2 == 0 ? GUARD_RIGHT : GUARD_LEFT;
+        blocks[i] = guard_take(thread, 1008, 1, 1008, side);
+        assert_non_null(blocks[i]);
+        assert_int_equal((uintptr_t)blocks[i] % os_page_size() != 0, side == GUARD_RIGHT);
+    }
+    assert_int_equal(thread->until_guard, due);
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        guard_give(blocks[i], 1008, 1);
+    hak_options.hardened = 0;
 }
 
 /* Large blocks count one by one, but for those that are too large. */
@@ -195,7 +237,7 @@ static void test_freed_blocks_wait_their_turn(void **state) {
     char *blocks[SLOTS];
     for (size_t i = 0; i < SLOTS; i++)
         blocks[i] = take(100);
-    assert_null(guard_take(thread, 100, 1, 100));
+    assert_null(guard_take(thread, 100, 1, 100, GUARD_BY_CHANCE));
     assert_int_equal(guard_stats().live, SLOTS);
     for (size_t i = 0; i < SLOTS; i++)
         guard_give(blocks[i], SIZE_MAX, 1);
@@ -233,7 +275,7 @@ static void test_without_guard_pages_no_guarded_block(void **state) {
     begin(1, 1);
     for (unsigned granted = 0; granted < 2; granted++) {
         refuse_after(OS_CALL_GUARD, granted);
-        assert_null(guard_take(thread, 100, 1, 100));
+        assert_null(guard_take(thread, 100, 1, 100, GUARD_BY_CHANCE));
         allow_all();
         assert_int_equal(guard_stats().live, 0);
         guard_give(take(100), SIZE_MAX, 1);
@@ -241,7 +283,7 @@ static void test_without_guard_pages_no_guarded_block(void **state) {
     guard_release();
     refuse_kind(OS_CALL_KINDS);
     size_t taken = 0;
-    for (; guard_take(thread, 1 << 20, 1, 1 << 20) != NULL; taken++) {
+    for (; guard_take(thread, 1 << 20, 1, 1 << 20, GUARD_BY_CHANCE) != NULL; taken++) {
     }
     allow_all();
     assert_int_equal(guard_stats().live, taken);
@@ -353,6 +395,22 @@ static void test_each_bug_is_reported(void **state) {
     }
 }
 
+static void tell_class_size(char *block, size_t size) {
+    guard_give(block, class_size(class_of(size)), 1);
+}
+
+/* It promises no more than was asked for (nallocx), so nothing else may be told. */
+static void test_hardened_mode_knows_the_size(void **state) {
+    (void)state;
+    begin(1, 64);
+    struct bug bug = {"hakmem: size mismatch: free(0x", "is given back as one of 112", 100, 1,
+                      tell_class_size};
+    bug.make(take(bug.size), bug.size);
+    hak_options.hardened = 1;
+    assert_dies(make, &bug, bug.kind, bug.text, NULL);
+    hak_options.hardened = 0;
+}
+
 int main(void) {
     start_layers("shards=1", 16 * GIB);
     thread = registry_add();
@@ -369,7 +427,9 @@ int main(void) {
         cmocka_unit_test(test_freed_blocks_wait_their_turn),
         cmocka_unit_test(test_no_limit_where_every_block_is_guarded),
         cmocka_unit_test(test_each_bug_is_reported),
+        cmocka_unit_test(test_hardened_mode_knows_the_size),
         cmocka_unit_test(test_without_guard_pages_no_guarded_block),
+        cmocka_unit_test(test_first_blocks_of_each_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
