@@ -30,6 +30,7 @@
 #include "os/system.h"
 #include "slab/pool.h"
 #include "span/arena.h"
+#include "span/limits.h"
 #include "span/report.h"
 
 struct os_lock slab_pages_lock;
@@ -58,7 +59,8 @@ struct claim {
 enum { STEP_SUPERS = 16, STEP_BYTES = 4 << 20 };
 static uint8_t turn; /* which it is of those that steps make; under slab_pages_lock */
 
-enum { BUSY_SHARE = 4 }; /* of a slab's blocks, taken within a turn: the class is busy */
+enum { BUSY_SHARE = 4 };  /* of a slab's blocks, taken within a turn: the class is busy */
+enum { SPLIT_SHARE = 8 }; /* of a huge page that can go, before a step makes single pages of it */
 
 /* --- marks; the pool's lock is held ------------------------------------------- */
 
@@ -302,11 +304,36 @@ static size_t purge_slab(struct span *span, enum choice choice) {
     return bytes;
 }
 
+/* Of all slabs of a SuperSlab. */
+static size_t hole_bytes(struct super *super) {
+    size_t pages = 0;
+    uint32_t heads = atomic_load_explicit(&super->heads, memory_order_acquire);
+    for (; heads != 0; heads &= heads - 1) {
+        struct claim claim = {.span = &super->spans[bit_lowest(heads)]};
+        struct pool *pool = pool_lock_of(claim.span);
+        if (pool == NULL)
+            continue;
+        find_holes(&claim);
+        os_lock_release(&pool->lock);
+        for (unsigned h = 0; h < claim.count; h++)
+            pages += claim.holes[h].dirty;
+    }
+    return pages * os_page_size();
+}
+
+/* A huge page is split for what goes of it. A heap in steady state has a page or two in each slab
+ * that nobody uses just now; for those it would split all of its huge pages, again and again. */
+static bool is_worth_it(struct super *super, enum choice choice) {
+    return choice == ANY_SLABS || limits_excess() != 0 ||
+           !atomic_load_explicit(&super->is_collapsed, memory_order_relaxed) ||
+           hole_bytes(super) >= SUPER_BYTES / SPLIT_SHARE;
+}
+
 /* The slabs of one SuperSlab; slab_pages_lock is held. */
 static size_t purge_super(size_t index, enum choice choice) {
     struct super *super = window_super(index);
     size_t bytes = 0;
-    if (super == NULL)
+    if (super == NULL || !is_worth_it(super, choice))
         return 0;
     uint32_t heads = atomic_load_explicit(&super->heads, memory_order_acquire);
     for (; heads != 0; heads &= heads - 1)

@@ -11,6 +11,7 @@
 #include "os/system.h"
 #include "refusals.h"
 #include "slab/slab.h"
+#include "span/limits.h"
 
 enum { SHARDS = 2, BLOCKS = 6000, HELD_BYTES = 8 << 20 };
 enum { STEADY_MS = 220 }; /* without growth for so long a heap does not count as growing */
@@ -251,6 +252,61 @@ static void test_quiet_slabs(void **state) {
     assert_true(left <= SLAB_BYTES && (left > 0 || dead == 0));
     turn_for_quiet();
     assert_int_equal(look_at_pages().dead_bytes, 0);
+    give_rest();
+}
+
+static void set_collapsed(void) {
+    for (unsigned i = 0; i < count; i++) {
+        if (blocks[i] != NULL)
+            atomic_store(&window_super(window_super_index(blocks[i]))->is_collapsed, true);
+    }
+}
+
+/* Of each slab, those pages' blocks; four to a page. */
+static void give_pages(unsigned from, unsigned to) {
+    for (unsigned i = 0; i < count; i++) {
+        unsigned page = (unsigned)((uintptr_t)blocks[i] % SLAB_BYTES / os_page_size());
+        if (blocks[i] != NULL && page >= from && page < to)
+            give(i);
+    }
+    slab_trim();
+}
+
+/* What is left of dead pages after as much upkeep as there may be. */
+static size_t dead_after_upkeep(void) {
+    for (unsigned turn = 0; turn < 3; turn++)
+        turn_for_quiet();
+    for (unsigned step = 0; step < 64; step++)
+        slab_purge_pages_step(false, NULL);
+    return look_at_pages().dead_bytes;
+}
+
+/* A huge page is split when an eighth of it can go, or when memory is short, or on request. */
+static void test_huge_pages_are_not_split_for_little(void **state) {
+    (void)state;
+    if (os_page_size() > SLAB_BYTES / 16)
+        skip();
+    take_many(0, 1024);
+    set_collapsed();
+    give_pages(0, 1);
+    size_t dead = look_at_pages().dead_bytes;
+    assert_true(dead >= count * 1024 / 16);
+    assert_int_equal(dead_after_upkeep(), dead);
+
+    size_t soft = atomic_exchange(&limits_now.soft, limits_heap_bytes() / 2);
+    assert_int_equal(dead_after_upkeep(), 0);
+    atomic_store(&limits_now.soft, soft);
+
+    set_collapsed();
+    give_pages(1, 2);
+    assert_true(dead_after_upkeep() > 0);
+    assert_purge();
+
+    /* All but what lies in SuperSlabs that others share. */
+    set_collapsed();
+    give_pages(2, 6);
+    assert_true(dead_after_upkeep() <= 4 * dead / 2);
+    assert_purge();
     give_rest();
 }
 
@@ -549,6 +605,7 @@ int main(void) {
         cmocka_unit_test(test_pages_without_blocks_go),
         cmocka_unit_test(test_purged_pages_serve_again),
         cmocka_unit_test(test_quiet_slabs),
+        cmocka_unit_test(test_huge_pages_are_not_split_for_little),
         cmocka_unit_test(test_growth_trades_pages),
         cmocka_unit_test(test_growth_spares_a_class_in_demand),
         cmocka_unit_test(test_kernel_refuses),
