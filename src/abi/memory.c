@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "abi/interface.h"
+#include "os/stack.h"
 
 static void *or_enomem(void *block) {
     if (hak_unlikely(block == NULL))
@@ -93,9 +94,11 @@ size_t abi_nallocx(size_t size, int flags) {
  * process has one thread and its environment is as it was given. In this file,
  * because a static link takes it along with every use of malloc. */
 __attribute__((constructor)) static void at_load(void) {
-    front_loaded();
-    if (front_start())
+    if (front_loaded())
         abi_stats_at_load();
 }
 
-__attribute__((destructor)) static void at_exit(void) { abi_stats_at_exit(); }
+__attribute__((destructor)) static void at_exit(void) {
+    abi_stats_at_exit();
+    os_stack_forget();
+}

@@ -85,8 +85,8 @@ unsigned front_shard_without_thread(void);
 /* Starts HAKMEM if nothing has yet. False: no address space. */
 bool front_start(void);
 
-/* The library's constructor has run: from now on thread-local state stays. */
-void front_loaded(void);
+/* The library's constructor runs: from now on thread-local state stays. Starts, as front_start. */
+bool front_loaded(void);
 
 hak_global struct os_lock front_start_lock;
 

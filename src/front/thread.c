@@ -184,7 +184,13 @@ void front_thread_idle(void) {
     registry_release(1);
 }
 
-void front_loaded(void) { atomic_store_explicit(&is_loaded, true, memory_order_relaxed); }
+bool front_loaded(void) {
+    atomic_store_explicit(&is_loaded, true, memory_order_relaxed);
+    bool started = front_start();
+    if (started)
+        watch_loaded();
+    return started;
+}
 
 struct thread *front_thread(void) {
     struct thread *thread = front_tls.cache->thread;

@@ -9,10 +9,16 @@
 #include "modes/guard.h"
 #include "os/memory.h"
 #include "os/metadata.h"
+#include "os/stack.h"
 
 static bool is_wanted(struct thread *thread) {
     bool is_counted = exact_is_on() && exact_begin(thread);
     return is_counted || guard_counts_calls() || hardened_is_on();
+}
+
+void watch_loaded(void) {
+    if (guard_counts_calls() || hardened_is_on())
+        os_stack_prepare();
 }
 
 /* In hardened mode an unwatched thread would hand out blocks without seals, so there must be

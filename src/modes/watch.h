@@ -19,6 +19,10 @@ _Static_assert(sizeof(struct cover) - sizeof(((struct cache *)0)->rows) <= 4096,
  * there is no memory for it. */
 bool watch_begin(struct thread *thread);
 
+/* The library is loaded, and options are known: a process whose threads will be watched sees to
+ * what reports need. */
+void watch_loaded(void);
+
 hak_inline bool watch_is_on(const struct thread *thread) { return thread->cover != NULL; }
 
 /* What the fast path of this thread is to work on. */

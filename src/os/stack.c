@@ -7,14 +7,25 @@
  *
  * HAKMEM's own frames come first and say nothing to the program's author. In a shared library
  * they are those between its first byte and the end of its code. In a program that links HAKMEM
- * statically that would be all, and they stay. */
+ * statically that would be all, and they stay.
+ *
+ * Tables are found through an index that the linker makes. A program without a dynamic linker may
+ * have none: its start-up code tells the unwinder of all frames, and at its first use that (of gcc
+ * before 13) sorts them, which takes memory from malloc while it holds a lock. A malloc that
+ * walked the stack then would wait for itself; and so would the free at exit, where what was sorted
+ * goes. So there stacks are walked between the two only, and somebody has to say that it is time
+ * to sort. */
 #include "os/stack.h"
 
 #include <dlfcn.h>
+#include <link.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "os/system.h"
 
 #if HAK_HAS_UNWINDER
 #include <unwind.h>
@@ -52,10 +63,37 @@ static void walk_stack(struct os_stack *stack) {
 static void walk_stack(struct os_stack *stack) { (void)stack; }
 #endif
 
+static _Atomic bool is_sorted;
+
+static bool has_index(void) {
+    if (os_has_dynamic_linker())
+        return true;
+    const ElfW(Phdr) *headers =
+        (const void *)getauxval(AT_PHDR); // NOLINT(performance-no-int-to-ptr)
+    size_t count = getauxval(AT_PHNUM);
+    for (size_t i = 0; i < count; i++) {
+        if (headers[i].p_type == PT_GNU_EH_FRAME)
+            return true;
+    }
+    return false;
+}
+
+void os_stack_prepare(void) {
+    struct os_stack stack = {0};
+    if (has_index() || atomic_load_explicit(&is_sorted, memory_order_relaxed))
+        return;
+    walk_stack(&stack);
+    /* Pairs with the acquire in os_stack_capture: what was sorted is seen, too. */
+    atomic_store_explicit(&is_sorted, true, memory_order_release);
+}
+
+void os_stack_forget(void) { atomic_store_explicit(&is_sorted, false, memory_order_relaxed); }
+
 void os_stack_capture(struct os_stack *stack) {
     stack->thread = (uint32_t)syscall(SYS_gettid);
     stack->depth = 0;
-    walk_stack(stack);
+    if (has_index() || atomic_load_explicit(&is_sorted, memory_order_acquire))
+        walk_stack(stack);
 }
 
 void os_stack_capture_from(struct os_stack *stack, uintptr_t counter) {

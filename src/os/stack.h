@@ -14,6 +14,11 @@ struct os_stack {
                                           lies just before */
 };
 
+/* At the start, while no lock is held: a program without a dynamic linker may need some
+ * milliseconds, and malloc, before its stacks can be walked. Else they stay unknown. */
+void os_stack_prepare(void);
+void os_stack_forget(void); /* at exit: unknown again, where they were prepared */
+
 /* The calling thread's, HAKMEM's own frames left out. Does not allocate, and takes no lock
  * where the C library has _dl_find_object (glibc 2.35). Some microseconds. */
 void os_stack_capture(struct os_stack *stack);

@@ -46,14 +46,20 @@ def test_dlopen_of_a_library_that_links_what_is_there_already(run: Runner) -> No
     assert run("dlopen_refused", run.path("libplugin.so"), "taken").stderr == ""
 
 
-def test_static_program(run: Runner) -> None:
-    finished = run("static_program", preload=False, options="profile=lean")
+# Where stacks are walked, the unwinder of a program without a dynamic linker may call malloc.
+WITH_STACKS = ["", "guard_rate=1", "hardened=2", "hardened=1,history=1000"]
+
+
+@pytest.mark.parametrize("more", WITH_STACKS)
+def test_static_program(run: Runner, more: str) -> None:
+    finished = run("static_program", preload=False, options=f"profile=lean,{more}")
     assert finished.stdout.splitlines() == ["secure 0", "profile lean", "ok"]
     assert finished.stderr == ""
 
 
-def test_static_program_in_cxx(run: Runner) -> None:
-    assert run("static_cxx", preload=False).stderr == ""
+@pytest.mark.parametrize("more", WITH_STACKS)
+def test_static_program_in_cxx(run: Runner, more: str) -> None:
+    assert run("static_cxx", preload=False, options=more).stderr == ""
 
 
 @pytest.fixture
