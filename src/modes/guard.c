@@ -129,7 +129,7 @@ bool guard_counts(struct thread *thread) {
 void guard_start(void) {
     if (hak_options.hardened < 2 || hak_options.guard_rate == 0 || hak_options.leaks != 0)
         return;
-    for (unsigned class = 1; class_size(class) <= FIRST_LARGEST_BYTES; class ++) {
+    for (unsigned class = 1; class_size(class) <= FIRST_LARGEST_BYTES; ++class) {
         atomic_store_explicit(&guard_first_left[class], FIRST_BLOCKS, memory_order_relaxed);
         first_count += FIRST_BLOCKS;
     }
