@@ -16,10 +16,7 @@ static bool is_wanted(struct thread *thread) {
     return is_counted || guard_counts_calls() || hardened_is_on();
 }
 
-void watch_loaded(void) {
-    if (guard_counts_calls() || hardened_is_on())
-        os_stack_prepare();
-}
+void watch_loaded(void) { os_stack_loaded(guard_counts_calls() || hardened_is_on()); }
 
 /* In hardened mode an unwatched thread would hand out blocks without seals, so there must be
  * none; statistics that miss one are worth having. */

@@ -9,12 +9,13 @@
  * they are those between its first byte and the end of its code. In a program that links HAKMEM
  * statically that would be all, and they stay.
  *
- * Tables are found through an index that the linker makes. A program without a dynamic linker may
- * have none: its start-up code tells the unwinder of all frames, and at its first use that (of gcc
- * before 13) sorts them, which takes memory from malloc while it holds a lock. A malloc that
- * walked the stack then would wait for itself; and so would the free at exit, where what was sorted
- * goes. So there stacks are walked between the two only, and somebody has to say that it is time
- * to sort. */
+ * Tables are found through an index that the linker makes, and that the C library knows of. Without
+ * a dynamic linker it does so only after its own first calls of malloc. A program at fixed addresses
+ * has start-up code (crtbeginT.o) that tells the unwinder of all frames instead, index or not, and
+ * at its first use the unwinder (of gcc before 13) sorts them, which takes memory from malloc while
+ * it holds a lock. A malloc that walked the stack then would wait for itself; and so would the free
+ * at exit, where what was sorted goes. So in programs without a dynamic linker stacks are walked
+ * from the time on when somebody says that the library is loaded, and until exit. */
 #include "os/stack.h"
 
 #include <dlfcn.h>
@@ -63,36 +64,39 @@ static void walk_stack(struct os_stack *stack) {
 static void walk_stack(struct os_stack *stack) { (void)stack; }
 #endif
 
-static _Atomic bool is_sorted;
+static _Atomic bool is_ready; /* in a program without a dynamic linker */
 
-static bool has_index(void) {
-    if (os_has_dynamic_linker())
-        return true;
+/* Only programs that can be moved have a dynamic section; their start-up code tells of no frames. */
+static bool has_fixed_addresses(void) {
     const ElfW(Phdr) *headers =
         (const void *)getauxval(AT_PHDR); // NOLINT(performance-no-int-to-ptr)
     size_t count = getauxval(AT_PHNUM);
     for (size_t i = 0; i < count; i++) {
-        if (headers[i].p_type == PT_GNU_EH_FRAME)
-            return true;
+        if (headers[i].p_type == PT_DYNAMIC)
+            return false;
     }
-    return false;
+    return true;
 }
 
-void os_stack_prepare(void) {
+void os_stack_loaded(bool may_sort) {
     struct os_stack stack = {0};
-    if (has_index() || atomic_load_explicit(&is_sorted, memory_order_relaxed))
+    if (os_has_dynamic_linker() || atomic_load_explicit(&is_ready, memory_order_relaxed))
         return;
-    walk_stack(&stack);
+    if (has_fixed_addresses()) {
+        if (!may_sort)
+            return;
+        walk_stack(&stack);
+    }
     /* Pairs with the acquire in os_stack_capture: what was sorted is seen, too. */
-    atomic_store_explicit(&is_sorted, true, memory_order_release);
+    atomic_store_explicit(&is_ready, true, memory_order_release);
 }
 
-void os_stack_forget(void) { atomic_store_explicit(&is_sorted, false, memory_order_relaxed); }
+void os_stack_forget(void) { atomic_store_explicit(&is_ready, false, memory_order_relaxed); }
 
 void os_stack_capture(struct os_stack *stack) {
     stack->thread = (uint32_t)syscall(SYS_gettid);
     stack->depth = 0;
-    if (has_index() || atomic_load_explicit(&is_sorted, memory_order_acquire))
+    if (os_has_dynamic_linker() || atomic_load_explicit(&is_ready, memory_order_acquire))
         walk_stack(stack);
 }
 

@@ -14,10 +14,11 @@ struct os_stack {
                                           lies just before */
 };
 
-/* At the start, while no lock is held: a program without a dynamic linker may need some
- * milliseconds, and malloc, before its stacks can be walked. Else they stay unknown. */
-void os_stack_prepare(void);
-void os_stack_forget(void); /* at exit: unknown again, where they were prepared */
+/* The library is loaded, and no lock is held: in a program without a dynamic linker stacks are
+ * unknown until then, and after os_stack_forget, at exit. At fixed addresses they stay unknown
+ * unless they may be sorted, which takes a millisecond or two, and malloc. */
+void os_stack_loaded(bool may_sort);
+void os_stack_forget(void);
 
 /* The calling thread's, HAKMEM's own frames left out. Does not allocate, and takes no lock
  * where the C library has _dl_find_object (glibc 2.35). Some microseconds. */

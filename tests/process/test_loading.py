@@ -50,9 +50,10 @@ def test_dlopen_of_a_library_that_links_what_is_there_already(run: Runner) -> No
 WITH_STACKS = ["", "guard_rate=1", "hardened=2", "hardened=1,history=1000"]
 
 
+@pytest.mark.parametrize("program", ["static_program", "static_pie"])
 @pytest.mark.parametrize("more", WITH_STACKS)
-def test_static_program(run: Runner, more: str) -> None:
-    finished = run("static_program", preload=False, options=f"profile=lean,{more}")
+def test_static_program(run: Runner, more: str, program: str) -> None:
+    finished = run(program, preload=False, options=f"profile=lean,{more}")
     assert finished.stdout.splitlines() == ["secure 0", "profile lean", "ok"]
     assert finished.stderr == ""
 
