@@ -238,18 +238,23 @@ void bin_adapt(struct thread *thread, unsigned class) {
  *                   ^ top
  *
  * The next call of that size is slow, and unparks the bin: its blocks count as if they had just
- * left a refill. Nothing moves, so nothing else changes by it. Only its own thread can park a bin,
- * and only in a slow call: the parked ones are what leads to the next one, those seldom used,
- * later. */
-static void park(struct thread *thread, unsigned class) {
+ * left a refill; of an empty one, the block that a free brings. Nothing moves, so nothing else
+ * changes by it. Only its own thread can park a bin, and only in a slow call: the parked ones are
+ * what leads to the next one, those seldom used, later. A free cannot be given a guarded block: if
+ * it is time for one then, its bin is parked again, until the malloc that gets it (guard_owe of
+ * modes/guard.c). */
+bool cache_park(struct thread *thread, unsigned class) {
     struct bin *bin = &thread->own->bins[class];
     struct bin_info *info = &thread->infos[class];
+    if (info->base == NULL || bin_limit(bin) == NULL)
+        return false;
     atomic_store_explicit(&info->parked, (uint16_t)(bin_top(bin) - info->base),
                           memory_order_relaxed);
     /* Release: partner is a fork in another thread, whose child believes the one where the other
      * says nothing; likewise below. */
     atomic_store_explicit(&bin->top, info->base, memory_order_release);
     bin_set_limit(bin, NULL);
+    return true;
 }
 
 bool bin_unpark(struct thread *thread, unsigned class) {
@@ -261,11 +266,23 @@ bool bin_unpark(struct thread *thread, unsigned class) {
     bin_set_top(bin, info->base + held);
     bin_set_limit(bin, info->base + info->capacity);
     atomic_store_explicit(&info->parked, 0, memory_order_release);
-    thread->has_unparked = true;
-    thread->until_guard -= held;
-    /* atomic: cold, telemetry; no partner: a sum. */
-    atomic_fetch_add_explicit(&cache_unparked[class], held, memory_order_relaxed);
     return true;
+}
+
+void bin_count_for_guard(struct thread *thread, unsigned class, unsigned blocks) {
+    thread->has_unparked = true;
+    if (class == thread->owed_class) /* they have counted */
+        return;
+    thread->until_guard -= blocks;
+    /* atomic: cold, telemetry; no partner: a sum. */
+    atomic_fetch_add_explicit(&cache_unparked[class], blocks, memory_order_relaxed);
+}
+
+bool bin_unpark_for_call(struct thread *thread, unsigned class) {
+    unsigned held = bin_parked(&thread->infos[class]);
+    if (held != 0)
+        bin_count_for_guard(thread, class, held);
+    return bin_unpark(thread, class);
 }
 
 void bins_park(struct thread *thread, uint64_t now_ms) {
@@ -276,11 +293,7 @@ void bins_park(struct thread *thread, uint64_t now_ms) {
     uint64_t left = hak_min(passed_ms, (uint64_t)PARK_CREDIT_MS) * PARK_PER_MS;
     for (unsigned i = 1; i < CLASS_COUNT && left != 0; i++) {
         thread->parked_class = thread->parked_class % (CLASS_COUNT - 1) + 1;
-        const struct bin *bin = &thread->own->bins[thread->parked_class];
-        if (*bin_top(bin) == NULL || bin_limit(bin) == NULL)
-            continue;
-        park(thread, thread->parked_class);
-        left--;
+        left -= cache_park(thread, thread->parked_class);
     }
 }
 

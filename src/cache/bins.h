@@ -50,8 +50,13 @@ void bins_note_growth(struct thread *thread, unsigned class, unsigned fresh);
  * of each class in turn, so that the next call of each is slow. */
 void bins_park(struct thread *thread, uint64_t now_ms);
 
-/* An own bin that is parked is as before, and its blocks count; false: it was not. */
+/* An own bin that is parked with blocks in it is as before; false: it was not. If it is for a call
+ * of that size, they count. */
 bool bin_unpark(struct thread *thread, unsigned class);
+bool bin_unpark_for_call(struct thread *thread, unsigned class);
+
+/* Blocks count for guard sampling as if they had left a refill. */
+void bin_count_for_guard(struct thread *thread, unsigned class, unsigned blocks);
 
 /* Blocks of a class came from slabs, or went to slabs. */
 void bins_note_moved(struct thread *thread, unsigned class, unsigned taken, unsigned given);

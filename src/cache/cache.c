@@ -38,7 +38,7 @@ static void push(struct bin *bin, void *block) {
 
 void *cache_take(struct thread *thread, unsigned class) {
     struct bin *bin = &thread->own->bins[class];
-    if (*bin_top(bin) != NULL || bin_unpark(thread, class))
+    if (*bin_top(bin) != NULL || bin_unpark_for_call(thread, class))
         return pop(bin);
     struct bin_info *info = &thread->infos[class];
     if (info->base != NULL)
@@ -57,6 +57,7 @@ void *cache_take(struct thread *thread, unsigned class) {
         return NULL;
     bins_note_moved(thread, class, got, 0);
     bin_set_top(bin, info->base + got);
+    bin_set_limit(bin, info->base + info->capacity); /* closed, or parked empty: blocks have come */
     void *block = pop(bin);
     if (hak_unlikely(fresh != 0))
         bins_note_growth(thread, class, fresh);
@@ -66,16 +67,23 @@ void *cache_take(struct thread *thread, unsigned class) {
 void *cache_take_zeroed(struct thread *thread, unsigned class, bool *is_zero) {
     struct bin *bin = &thread->own->bins[class];
     *is_zero = false;
-    if (*bin_top(bin) != NULL || bin_unpark(thread, class))
+    if (*bin_top(bin) != NULL || bin_unpark_for_call(thread, class))
         return pop(bin);
     thread->until_guard--;
     return slab_take_one(thread->shard, class, is_zero);
 }
 
-/* Another thread has closed a bin, to have blocks come and go: all go, and this one. */
+/* Another thread has closed a bin, to have blocks come and go: all go, and this one. Or an empty
+ * one was parked. */
 static hak_cold void reopen(struct thread *thread, unsigned class, void *block) {
     const struct bin_info *info = &thread->infos[class];
-    bin_set_limit(&thread->own->bins[class], info->base + info->capacity);
+    struct bin *bin = &thread->own->bins[class];
+    bin_set_limit(bin, info->base + info->capacity);
+    if (bin_top(bin) == info->base) {
+        bin_count_for_guard(thread, class, 1);
+        push(bin, block);
+        return;
+    }
     bin_flush_own(thread, class);
     bins_note_moved(thread, class, 0, 1);
     slab_give(class, &block, 1);
@@ -86,7 +94,7 @@ static void give_own(struct thread *thread, unsigned class, void *block) {
     struct bin_info *info = &thread->infos[class];
     if (info->base == NULL) {
         bin_open_own(thread, class);
-    } else if (bin_limit(bin) == NULL && !bin_unpark(thread, class)) {
+    } else if (bin_limit(bin) == NULL && !bin_unpark_for_call(thread, class)) {
         reopen(thread, class, block);
         return;
     } else if (bin_top(bin) - info->base >= info->capacity) {

@@ -90,6 +90,7 @@ struct thread {
     int64_t until_guard;                  /* blocks that may still leave refills before one is to be
                                            * guarded (modes/guard.c); below 0: it is time, */
     int64_t calls_until_guard;            /* and calls of malloc, where all are seen */
+    uint16_t owed_class;                  /* whose next block is to be guarded; 0: none */
     bool wants_refills;                   /* its bins are parked now and then for that: */
     bool has_unparked;                    /* one, since the last look at the clock */
     unsigned parked_class;                /* the latest one, */
@@ -204,7 +205,11 @@ void cache_release(struct thread *thread);
 /* Gives the blocks of a thread home that did not survive a fork. */
 void cache_reclaim(struct thread *thread);
 
-/* Blocks of each class that were in bins as those were unparked. */
+/* Parks an own bin for guard sampling: the next call of its size is slow (bins.c). False: it is not
+ * open, or parked already. Only its own thread may, in a slow call. */
+bool cache_park(struct thread *thread, unsigned class);
+
+/* Blocks of each class that were in bins as calls of that class unparked those. */
 hak_global _Atomic uint64_t cache_unparked[CLASS_COUNT];
 
 /* Set by a mode that holds blocks for threads besides their bins: gives those home, too. */

@@ -99,6 +99,7 @@ static hak_cold void *guard_instead(struct thread *thread, struct request reques
     if (guarded == NULL)
         return block;
     give(thread, window_entry(block), block, FRONT_ANY_SIZE, 1);
+    guard_owe(thread, request.bin);
     *is_zero = false;
     return guarded;
 }
@@ -130,7 +131,7 @@ void *front_serve(struct request request, bool *is_zero) {
     if (hak_unlikely(block == NULL))
         block = take_again(thread, &request, is_zero);
     if (thread != NULL && block != NULL) {
-        if (hak_unlikely(thread->until_guard < 0) && request.bin != BIN_LARGE)
+        if (hak_unlikely(guard_is_due(thread, request.bin)))
             block = guard_instead(thread, request, block, is_zero);
         if (hak_unlikely(watch_is_on(thread)))
             watch_saw_take(thread, request.bin, request.size);
@@ -205,6 +206,8 @@ void front_free_sized_slow(void *block, size_t size, size_t alignment) {
     bool was_quick = give(thread, entry, block, size, alignment);
     if (thread == NULL)
         return;
+    if (hak_unlikely(guard_is_due(thread, bin)))
+        guard_owe(thread, bin);
     if (hak_unlikely(watch_is_on(thread)))
         watch_saw_give(thread, bin);
     if (was_quick)

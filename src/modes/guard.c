@@ -119,7 +119,20 @@ void guard_forked(struct thread *thread) {
     random_next();
     chance ^= os_process_id() * UINT64_C(0x9e3779b97f4a7c15);
     *countdown(thread) = next_interval();
+    thread->owed_class = 0;
     os_lock_release(&guard_lock);
+}
+
+void guard_owe(struct thread *thread, unsigned class) {
+    if (thread->until_guard < 0 &&
+        thread->owed_class == 0) { /* else the next of any class will do */
+        os_lock_acquire(&guard_lock);
+        thread->until_guard += 1 + next_interval();
+        os_lock_release(&guard_lock);
+        thread->owed_class = (uint16_t) class;
+    }
+    if (thread->owed_class == class)
+        cache_park(thread, class);
 }
 
 bool guard_counts(struct thread *thread) {
@@ -219,6 +232,8 @@ static struct guarded *take_record(struct thread *thread, enum guard_side *side)
     int64_t *left = countdown(thread);
     if (*left < 0)
         *left += 1 + next_interval();
+    else
+        thread->owed_class = 0;
     if (*side == GUARD_BY_CHANCE)
         *side = random_next() >> 32 & 1 ? GUARD_RIGHT : GUARD_LEFT;
     struct guarded *record = is_full() ? pop_freed() : pop(&unused);

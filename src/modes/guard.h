@@ -18,6 +18,15 @@ void guard_forked(struct thread *thread);
 /* Whether blocks are guarded so often that every call has to be seen, not only refills. */
 bool guard_counts_calls(void);
 
+/* Whether a thread's next block of a bin is to be guarded, of those that count by batches. */
+hak_inline bool guard_is_due(const struct thread *thread, unsigned bin) {
+    return (thread->until_guard < 0 || thread->owed_class == bin) && bin < CLASS_COUNT;
+}
+
+/* At the end of a call in which blocks of a class have counted: if one is still to be guarded,
+ * because it was a free, or because two of them were to be, it will be the next of that class. */
+void guard_owe(struct thread *thread, unsigned class);
+
 /* A watched thread is about to take a block: is this one to be guarded? */
 bool guard_counts(struct thread *thread);
 

@@ -10,12 +10,13 @@
  * statically that would be all, and they stay.
  *
  * Tables are found through an index that the linker makes, and that the C library knows of. Without
- * a dynamic linker it does so only after its own first calls of malloc. A program at fixed addresses
- * has start-up code (crtbeginT.o) that tells the unwinder of all frames instead, index or not, and
- * at its first use the unwinder (of gcc before 13) sorts them, which takes memory from malloc while
- * it holds a lock. A malloc that walked the stack then would wait for itself; and so would the free
- * at exit, where what was sorted goes. So in programs without a dynamic linker stacks are walked
- * from the time on when somebody says that the library is loaded, and until exit. */
+ * a dynamic linker it does so only after its own first calls of malloc. A program at fixed
+ * addresses has start-up code (crtbeginT.o) that tells the unwinder of all frames instead, index or
+ * not, and at its first use the unwinder (of gcc before 13) sorts them, which takes memory from
+ * malloc while it holds a lock. A malloc that walked the stack then would wait for itself; and so
+ * would the free at exit, where what was sorted goes. So in programs without a dynamic linker
+ * stacks are walked from the time on when somebody says that the library is loaded, and until exit.
+ */
 #include "os/stack.h"
 
 #include <dlfcn.h>
@@ -66,7 +67,7 @@ static void walk_stack(struct os_stack *stack) { (void)stack; }
 
 static _Atomic bool is_ready; /* in a program without a dynamic linker */
 
-/* Only programs that can be moved have a dynamic section; their start-up code tells of no frames. */
+/* Only programs that can be moved have a dynamic section; their start-up code tells of nothing. */
 static bool has_fixed_addresses(void) {
     const ElfW(Phdr) *headers =
         (const void *)getauxval(AT_PHDR); // NOLINT(performance-no-int-to-ptr)

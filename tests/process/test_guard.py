@@ -20,6 +20,12 @@ def test_a_busy_program_without_threads_is_sampled(run: Runner) -> None:
     assert run("busy_alone", options="guard_rate=1001").stderr == ""
 
 
+def test_what_frees_find_due_is_of_their_own_size(run: Runner) -> None:
+    """A third each of a hundred, within four and a half standard deviations."""
+    said = run("frees_first", options="guard_rate=1001,guard_slots=1000").stdout
+    assert min(map(int, said.split()[:3])) >= 12, said
+
+
 @pytest.mark.parametrize("rate", [1000, 1001])
 def test_large_blocks_are_sampled(run: Runner, rate: int) -> None:
     assert run("guarded_large", options=f"guard_rate={rate}").stderr == ""

@@ -242,11 +242,67 @@ static void test_parked_bins_go_home(void **state) {
     thread_free(thread, thread_malloc(thread, class));
     uint64_t there = slab_stats(class).taken - slab_stats(class).given;
     assert_true(own_count(thread, class) != 0);
+    int64_t until_guard = thread->until_guard;
+    uint64_t unparked = atomic_load(&cache_unparked[class]);
     bins_park(thread, UINT64_MAX);
     cache_flush(thread);
     assert_int_equal(own_count(thread, class), 0);
+    /* Nobody has called for them. */
+    assert_int_equal(thread->until_guard, until_guard);
+    assert_int_equal(atomic_load(&cache_unparked[class]), unparked);
     assert_true(slab_stats(class).taken - slab_stats(class).given < there);
     assert_thread_is_sound(thread);
+    thread_end(thread);
+}
+
+/* An empty one is shown full: the block of the next free counts, and stays. */
+static void test_empty_parked_bins_count(void **state) {
+    (void)state;
+    struct thread *thread = busy_thread();
+    unsigned class = class_of(64);
+    void *block = thread_malloc(thread, class);
+    cache_flush(thread);
+    assert_int_equal(own_count(thread, class), 0);
+    unsigned capacity = own_capacity(thread, class);
+    for (unsigned round = 0; round < 2; round++) {
+        int64_t until_guard = thread->until_guard;
+        uint64_t unparked = atomic_load(&cache_unparked[class]);
+        assert_true(cache_park(thread, class));
+        assert_false(cache_park(thread, class));
+        assert_null(bin_limit(own_bin(thread, class)));
+        assert_thread_is_sound(thread);
+        thread_free(thread, block);
+        assert_int_equal(until_guard - thread->until_guard, 1);
+        assert_int_equal(atomic_load(&cache_unparked[class]) - unparked, 1);
+        assert_int_equal(own_count(thread, class), 1);
+        assert_int_equal(own_capacity(thread, class), capacity);
+        assert_ptr_equal(thread_malloc(thread, class), block);
+    }
+    /* Or a malloc comes first: its refill opens the bin. */
+    assert_true(cache_park(thread, class));
+    void *other = thread_malloc(thread, class);
+    assert_non_null(bin_limit(own_bin(thread, class)));
+    thread_free(thread, other);
+    thread_free(thread, block);
+    assert_thread_is_sound(thread);
+    thread_end(thread);
+}
+
+/* Those of a class that is owed a guarded block have counted, and do not again. */
+static void test_owed_bins_do_not_count_again(void **state) {
+    (void)state;
+    struct thread *thread = busy_thread();
+    unsigned class = class_of(64);
+    void *block = thread_malloc(thread, class);
+    thread->owed_class = (uint16_t) class;
+    int64_t until_guard = thread->until_guard;
+    assert_true(cache_park(thread, class));
+    thread_free(thread, block);
+    assert_int_equal(thread->until_guard, until_guard);
+    assert_true(cache_park(thread, class));
+    thread_free(thread, thread_malloc(thread, class));
+    assert_int_equal(thread->until_guard, until_guard);
+    thread->owed_class = 0;
     thread_end(thread);
 }
 
@@ -373,6 +429,8 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_bins_at_rest_go_home),
         cmocka_unit_test(test_parked_bins_count),
         cmocka_unit_test(test_parked_bins_go_home),
+        cmocka_unit_test(test_empty_parked_bins_count),
+        cmocka_unit_test(test_owed_bins_do_not_count_again),
         cmocka_unit_test(test_bins_are_parked_in_turn),
         cmocka_unit_test(test_who_only_gives_lets_go),
         cmocka_unit_test(test_small_bins_stay),

@@ -154,6 +154,37 @@ static void test_one_in_rate_of_large_blocks(void **state) {
     assert_as_expected(found, (size_t)SAMPLES * RATE, RATE);
 }
 
+/* What is due in a free is left to the next block of that class; what is due beside that, to the
+ * next of any. */
+static void test_owed_to_a_class(void **state) {
+    (void)state;
+    begin(100000, 64);
+    unsigned class = class_of(64), other = class_of(1024);
+    thread->until_guard = 5;
+    guard_owe(thread, class);
+    assert_int_equal(thread->until_guard, 5);
+    assert_false(guard_is_due(thread, class));
+    thread->until_guard = -1;
+    assert_true(guard_is_due(thread, class) && guard_is_due(thread, other));
+    assert_false(guard_is_due(thread, BIN_LARGE));
+    guard_owe(thread, class);
+    assert_true(thread->until_guard >= 0);
+    assert_true(guard_is_due(thread, class) && !guard_is_due(thread, other));
+    thread->until_guard = -1;
+    guard_owe(thread, other);
+    assert_int_equal(thread->until_guard, -1);
+    guard_give(take(1024), SIZE_MAX, 1); /* the one due beside it */
+    assert_true(thread->until_guard >= 0);
+    assert_true(guard_is_due(thread, class));
+    guard_give(take(64), SIZE_MAX, 1);
+    assert_false(guard_is_due(thread, class) || guard_is_due(thread, other));
+    /* A child has a countdown of its own. */
+    thread->until_guard = -1;
+    guard_owe(thread, class);
+    guard_forked(thread);
+    assert_false(guard_is_due(thread, class));
+}
+
 static void test_no_rate_no_guards(void **state) {
     (void)state;
     begin(0, 64);
@@ -419,6 +450,7 @@ int main(void) {
         cmocka_unit_test(test_one_in_rate_of_calls),
         cmocka_unit_test(test_first_blocks_have_their_chance),
         cmocka_unit_test(test_one_in_rate_of_large_blocks),
+        cmocka_unit_test(test_owed_to_a_class),
         cmocka_unit_test(test_no_rate_no_guards),
         cmocka_unit_test(test_sizes_and_alignments),
         cmocka_unit_test(test_aligned_blocks_are_of_the_size_asked_for),
