@@ -290,6 +290,7 @@ void bins_park(struct thread *thread, uint64_t now_ms) {
     if (passed_ms < PARK_PERIOD_MS)
         return;
     thread->parked_ms = now_ms;
+    thread->owed_parks = 0;
     uint64_t left = hak_min(passed_ms, (uint64_t)PARK_CREDIT_MS) * PARK_PER_MS;
     for (unsigned i = 1; i < CLASS_COUNT && left != 0; i++) {
         thread->parked_class = thread->parked_class % (CLASS_COUNT - 1) + 1;

@@ -91,6 +91,7 @@ struct thread {
                                            * guarded (modes/guard.c); below 0: it is time, */
     int64_t calls_until_guard;            /* and calls of malloc, where all are seen */
     uint16_t owed_class;                  /* whose next block is to be guarded; 0: none */
+    uint8_t owed_parks;                   /* of its bin, by frees, since bins were parked by time */
     bool wants_refills;                   /* its bins are parked now and then for that: */
     bool has_unparked;                    /* one, since the last look at the clock */
     unsigned parked_class;                /* the latest one, */

@@ -37,6 +37,7 @@ enum {
     FIRST_LARGEST_BYTES = 32 * 1024, /* up to this size */
     SPLIT_MAX = 8192,                /* blocks where each may split a mapping in three */
     WINDOW_SHARE = 8, /* of the window's slabs there are no more blocks, each with one or more */
+    OWED_PARKS = 64, /* so many frees in a row are slow for it, and no more until bins are parked */
     BLOCK_ALIGNMENT = 16,
     SLACK_BYTE = 0xA7,
 };
@@ -131,8 +132,10 @@ void guard_owe(struct thread *thread, unsigned class) {
         os_lock_release(&guard_lock);
         thread->owed_class = (uint16_t) class;
     }
-    if (thread->owed_class == class)
-        cache_park(thread, class);
+    if (thread->owed_class != class || thread->owed_parks == OWED_PARKS)
+        return;
+    thread->owed_parks++;
+    cache_park(thread, class);
 }
 
 bool guard_counts(struct thread *thread) {
