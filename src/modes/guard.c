@@ -228,17 +228,23 @@ static void give_span(struct guarded *record) {
         span_give(span);
 }
 
-/* A record, counted as live; it may have a span still, all of it inaccessible. If one was due, the
- * next one is in a while. NULL: there is no room. */
-static struct guarded *take_record(struct thread *thread, enum guard_side *side) {
-    os_lock_acquire(&guard_lock);
+/* The one that was due is here; the next one is in a while. The lock is held. */
+static void settle(struct thread *thread) {
     int64_t *left = countdown(thread);
     if (*left < 0)
         *left += 1 + next_interval();
     else
         thread->owed_class = 0;
-    if (*side == GUARD_BY_CHANCE)
+}
+
+/* A record, counted as live; it may have a span still, all of it inaccessible. The first blocks of
+ * a class, which are told their side, come beside those that are due. NULL: there is no room. */
+static struct guarded *take_record(struct thread *thread, enum guard_side *side) {
+    os_lock_acquire(&guard_lock);
+    if (*side == GUARD_BY_CHANCE) {
+        settle(thread);
         *side = random_next() >> 32 & 1 ? GUARD_RIGHT : GUARD_LEFT;
+    }
     struct guarded *record = is_full() ? pop_freed() : pop(&unused);
     if (record == NULL && !is_full())
         record = os_metadata_take(sizeof *record);

@@ -20,6 +20,7 @@ static void begin(uint64_t rate, uint64_t slots) {
     hak_options.guard_rate = rate;
     hak_options.guard_slots = slots;
     thread->until_guard = thread->calls_until_guard = 0;
+    thread->owed_class = 0;
     guard_begin(thread);
 }
 
@@ -123,8 +124,9 @@ static void test_first_blocks_of_each_class(void **state) {
         bool is_small = bin < CLASS_COUNT && class_size(bin) <= LARGEST;
         assert_int_equal(count, is_small ? FIRST : 0);
     }
-    /* They leave guard_slots to others, and when these are due. */
+    /* They leave guard_slots to others, and when these are due, and to which class. */
     int64_t due = thread->until_guard;
+    thread->owed_class = (uint16_t)class_of(1008);
     char *blocks[FIRST * 8];
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         side = i % 2 == 0 ? GUARD_RIGHT : GUARD_LEFT;
@@ -133,6 +135,7 @@ static void test_first_blocks_of_each_class(void **state) {
         assert_int_equal((uintptr_t)blocks[i] % os_page_size() != 0, side == GUARD_RIGHT);
     }
     assert_int_equal(thread->until_guard, due);
+    assert_true(guard_is_due(thread, class_of(1008)));
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         guard_give(blocks[i], 1008, 1);
     hak_options.hardened = 0;
