@@ -55,7 +55,8 @@ __attribute__((used, no_sanitize("address",
     return nothing;
 }
 
-static void early_probe(void) __attribute__((ifunc("resolve_early_probe")));
+/* Not static: of such clang makes one that all can see. */
+hak_global void early_probe(void) __attribute__((ifunc("resolve_early_probe")));
 static void (*const early_probe_reference)(void) __attribute__((used)) = early_probe;
 #endif
 
