@@ -52,7 +52,8 @@ enum {
     GROWTH_SLABS = 2,                    /* between two looks for idle small bins; */
     GROWING_MS = 100,                    /* a heap with more time between them does not grow */
     AT_ONCE_BYTES = 4096,                /* blocks up to this size get a bin at the first call */
-    EARLY_MISSES = 8,                    /* larger ones after this many */
+    EARLY_MISSES = 8,                    /* larger ones after this many, */
+    EARLY_BLOCKS = 8,                    /* large ones if no more is moved from each to the next */
     PARK_PERIOD_MS = 10,                 /* at least, between bins parked for guard sampling; */
     PARK_CREDIT_MS = 100,                /* of the time since, so much counts, */
     PARK_PER_MS = 1,                     /* and lets so many bins be parked */
@@ -146,12 +147,25 @@ static size_t make_room(struct thread *thread, size_t budget, unsigned class, si
     return there;
 }
 
+/* Whether a class was missed not long ago, as the thread moves blocks. A large one that waits for
+ * longer has left the processor's caches, and who comes next had better have its pages than others
+ * that have left them, too. */
+static bool comes_again(const struct thread *thread, struct bin_info *info, unsigned class) {
+    size_t moved = thread->moved_bytes >> bit_highest(class_size(class));
+    uint8_t passed = (uint8_t)(moved - info->level);
+    info->level = (uint8_t)moved;
+    return passed <= EARLY_BLOCKS;
+}
+
 /* A program that needs a large buffer once, of one class today and another
  * tomorrow, should not keep one block of each: so larger blocks go straight home,
  * and their pages to whatever class needs them next, until a class is seen to
  * come again. So does any class for a while after it found no room. */
-static bool is_worth_a_bin(struct bin_info *info, unsigned class) {
-    bool at_once = class_size(class) <= AT_ONCE_BYTES && !info->was_refused;
+static bool is_worth_a_bin(const struct thread *thread, struct bin_info *info, unsigned class) {
+    size_t bytes = class_size(class);
+    bool at_once = bytes <= AT_ONCE_BYTES && !info->was_refused;
+    if (is_large(bytes) && !comes_again(thread, info, class))
+        info->early_misses = 0;
     if (at_once || info->early_misses >= EARLY_MISSES)
         return true;
     info->early_misses++;
@@ -161,7 +175,7 @@ static bool is_worth_a_bin(struct bin_info *info, unsigned class) {
 /* Opens a bin if the class is worth one, as large as the budget has room for. */
 void bin_open_own(struct thread *thread, unsigned class) {
     struct bin_info *info = &thread->infos[class];
-    if (!is_worth_a_bin(info, class))
+    if (!is_worth_a_bin(thread, info, class))
         return;
     size_t block_bytes = class_size(class);
     size_t most = hak_min((unsigned)FIRST_CAPACITY, own_capacity_max(class));

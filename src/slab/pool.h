@@ -66,6 +66,9 @@ hak_inline bool pool_is_empty(const struct span *span) {
     return span->free_count + kept == span->capacity;
 }
 
+/* Whether a span may be shorter than slabs_least: for one block over a slab. */
+hak_inline bool slab_may_be_single(unsigned class) { return class_size(class) > SLAB_BYTES; }
+
 /* A wholly free slab is retired, unless it is worth keeping. */
 void pool_settle_empty(struct pool *pool, struct span *span, struct list *retired);
 

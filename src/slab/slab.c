@@ -60,6 +60,7 @@ static void mark_all_free(struct span *span, unsigned class) {
 /* Why a class asks for a slab. */
 struct need {
     bool is_first;   /* it has not handed out as many blocks as a slab holds */
+    bool is_only;    /* it has no other */
     bool is_growing; /* it got its last fresh one not long ago (populate.c) */
 };
 
@@ -67,6 +68,7 @@ static struct need need_of(unsigned shard, unsigned class) {
     struct pool *pool = pool_lock(shard, class);
     struct need need = {
         .is_first = pool->taken < size_classes[class].capacity,
+        .is_only = atomic_load_explicit(&pool->slab_count, memory_order_relaxed) == 0,
         .is_growing = populate_is_growing(pool, class),
     };
     os_lock_release(&pool->lock);
@@ -75,23 +77,28 @@ static struct need need_of(unsigned shard, unsigned class) {
 
 /* A span for a class. Its first slab may never hold more than a few blocks, so pages
  * that are resident already would be wasted on it; a class that has used one up wants
- * just those, in spans shorter than the best if need be. */
-static struct span *take_span(unsigned shard, unsigned class, bool is_first, bool *is_zero) {
+ * just those, in spans shorter than the best if need be. Of blocks over a slab a program often
+ * has one at a time: that one gets a span for itself. */
+static struct span *take_span(unsigned shard, unsigned class, struct need need, bool *is_zero) {
     const struct size_class *shape = &size_classes[class];
     struct span_request request = {
         .slabs = shape->slabs,
         .slabs_least = shape->slabs_least,
         .alignment = 1,
         .state = SPAN_TAKEN,
-        .pages = is_first && shape->capacity > FEW_BLOCKS ? SPAN_UNTOUCHED : SPAN_USED,
+        .pages = need.is_first && shape->capacity > FEW_BLOCKS ? SPAN_UNTOUCHED : SPAN_USED,
     };
+    if (need.is_only && slab_may_be_single(class)) {
+        request.slabs = request.slabs_least = divide_up(shape->size, SLAB_BYTES);
+        request.pages = SPAN_USED;
+    }
     return span_take(shard, &request, is_zero);
 }
 
 /* Cuts a new span into blocks and gives it to the pool; returns its slabs, 0: out of memory.
  * *is_zero: they had no memory behind them yet. */
 static unsigned add_span(unsigned shard, unsigned class, struct need need, bool *is_zero) {
-    struct span *span = take_span(shard, class, need.is_first, is_zero);
+    struct span *span = take_span(shard, class, need, is_zero);
     if (span == NULL)
         return 0;
     unsigned slabs = span->slabs;

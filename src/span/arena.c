@@ -5,10 +5,12 @@
  *
  * A request takes the smallest run of free SuperSlabs that holds it (best fit,
  * lowest address first); if there is none, the frontier moves up by a range of
- * at least 32 MiB, less where address space is short. One SuperSlab whose pages are all to be
- * written comes from the start of a run that has been used, if there is such: else a heap that has
- * shrunk and grows again would fault in fresh ones and give used ones back for them, round after
- * round. Not from elsewhere, where it would be in the way of a long block that grows in place.
+ * at least 32 MiB, less where address space is short.
+ *
+ * What is to be written all over, a long block or slabs, comes from where most has been used, and
+ * of such places from the one that was used last: it is resident, and the processor's caches may
+ * still have it. Else a heap that has shrunk and grows again would fault in fresh ones and give
+ * used ones back for them, round after round.
  *
  * Guarded blocks, few and kept long, would be in the way of long blocks wherever they lie among
  * others. They have the other end of the window, for which the ceiling moves down.
@@ -29,7 +31,7 @@ enum {
     RANGE_SUPERS = 16,    /* 32 MiB */
     NOT_FOUND = MAX_SUPERS,
     MAX_STEPS_OVER = 4096, /* 128 GiB of other people's mappings in a row */
-    MOST_LOOKS = 256,      /* at free SuperSlabs, for a hint */
+    MOST_LOOKS = 256,      /* at free SuperSlabs, for used ones */
 };
 
 struct os_lock arena_lock;
@@ -41,6 +43,7 @@ static size_t ceiling;  /* and so have those from here on; what is tried and not
 static size_t reserved_count;
 static size_t committed_count;
 static struct list dirty_list; /* oldest first */
+static uint64_t came_count;    /* SuperSlabs that came into the arena, used */
 
 void arena_init(void) {
     list_init(&dirty_list);
@@ -71,7 +74,13 @@ static size_t free_end(size_t from) {
     return end;
 }
 
-/* The smallest run that holds count, aligned. */
+/* Whether its memory has been used, and not given back since. */
+static bool is_used(size_t index) {
+    const struct super *super = window_super(index);
+    return super != NULL && super->committed && super->zero != ALL_SLABS;
+}
+
+/* Where a run begins that holds count, aligned: the smallest one. */
 static size_t best_fit(size_t count, size_t alignment) {
     size_t first_address = window_first_slab / SUPER_SLABS;
     size_t best = NOT_FOUND;
@@ -90,27 +99,55 @@ static size_t best_fit(size_t count, size_t alignment) {
     return best;
 }
 
-/* Whether its memory has been used, and not given back since. */
-static bool is_used(size_t index) {
-    const struct super *super = window_super(index);
-    return super != NULL && super->committed && super->zero != ALL_SLABS;
+static unsigned used_slabs(size_t index) {
+    return is_used(index) ? bit_count(~window_super(index)->zero) : 0;
 }
 
-/* A used one at the start of the smallest run that starts so. */
-static size_t used_start(void) {
-    size_t best = NOT_FOUND;
-    size_t best_length = SIZE_MAX;
-    size_t end;
-    for (size_t start = next_free(0); start < window_super_count(); start = next_free(end)) {
-        end = free_end(start);
-        if (end - start < best_length && is_used(start)) {
-            best = start;
-            best_length = end - start;
-            if (best_length == 1)
-                break;
-        }
+/* A place for some SuperSlabs and how good it is. */
+struct used_place {
+    size_t index;  /* NOT_FOUND: none */
+    size_t slabs;  /* that are used */
+    uint64_t came; /* of the first SuperSlab; 0: it is not used */
+};
+
+/* Looks through the places of count, aligned, in [start, end) for one better than the best. */
+static void look_for_used(struct used_place *best, size_t start, size_t end, size_t count,
+                          size_t alignment) {
+    size_t first_address = window_first_slab / SUPER_SLABS;
+    size_t slabs = 0;
+    for (size_t i = start; i < end; i++) {
+        slabs += used_slabs(i);
+        if (i + 1 < start + count)
+            continue;
+        size_t at = i + 1 - count;
+        uint64_t came = is_used(at) ? window_super(at)->came : 0;
+        bool is_better = slabs > best->slabs || (slabs == best->slabs && came > best->came);
+        if (is_better && (first_address + at) % alignment == 0)
+            *best = (struct used_place){at, slabs, came};
+        slabs -= used_slabs(at);
     }
-    return best;
+}
+
+/* The place with most used slabs, among the first free SuperSlabs. A single one is the first used
+ * one of a run: between others it would be in the way of a long block. */
+static size_t used_fit(size_t count, size_t alignment) {
+    struct used_place best = {NOT_FOUND, 0, 0};
+    size_t looks = 0;
+    size_t end;
+    for (size_t start = next_free(0); start < window_super_count() && looks < MOST_LOOKS;
+         start = next_free(end)) {
+        end = free_end(start);
+        size_t from = start;
+        size_t to = hak_min(end, start + MOST_LOOKS - looks);
+        if (count == 1) {
+            while (from + 1 < to && !is_used(from))
+                from++;
+            to = from + 1;
+        }
+        look_for_used(&best, from, to, count, alignment);
+        looks += to - start;
+    }
+    return best.index;
 }
 
 static void set_free(size_t index, size_t count, bool is_free) {
@@ -340,7 +377,8 @@ struct super *arena_take(size_t count, size_t alignment) {
     os_lock_acquire(&arena_lock);
     size_t index = NOT_FOUND;
     if (count <= window_super_count()) {
-        index = best_fit(count, alignment);
+        index = count > 1 ? used_fit(count, alignment) : NOT_FOUND;
+        index = index == NOT_FOUND ? best_fit(count, alignment) : index;
         if (index == NOT_FOUND && grow(count, alignment))
             index = best_fit(count, alignment);
     }
@@ -363,7 +401,7 @@ struct super *arena_take_used(void) {
     if (!arena_looks_dirty())
         return NULL;
     os_lock_acquire(&arena_lock);
-    size_t index = used_start();
+    size_t index = used_fit(1, 1);
     bool claimed = index != NOT_FOUND && claim(index, 1);
     os_lock_release(&arena_lock);
     return claimed ? window_super(index) : NULL;
@@ -404,6 +442,7 @@ void arena_give(struct super *super, uint64_t now_ms) {
     atomic_store_explicit(&super->home, SUPER_IN_ARENA, memory_order_relaxed);
     if (super->zero != ALL_SLABS) {
         super->dirty_since_ms = now_ms;
+        super->came = ++came_count;
         note_dirty(super);
     }
     give_back(window_super_index(super->start), 1);

@@ -8,16 +8,17 @@
  *   dirty -> S -> S               with free slabs that have been used, oldest first
  *
  * A request that will use all of its pages takes free slabs that have been used, for
- * those are resident already. Any other, and when there are none, takes what was never
- * used. Either way from the SuperSlab with the fewest free slabs that holds it, and in it
- * the lowest place: so sparse SuperSlabs drain, become wholly free and go back to the
+ * those are resident already: the lowest ones. So the same memory is used again and again while
+ * the processor's caches have it, and what lies higher decays. Any other, and when there are none,
+ * takes what was never used, from the SuperSlab with the fewest free slabs that holds it, and in
+ * it the lowest place. Either way some SuperSlabs drain, become wholly free and go back to the
  * arena, where any shard or a large block can have them. */
 #include "span/shard.h"
 
 #include "os/system.h"
 #include "span/arena.h"
 
-enum { DIRTY_LOOKS = 8 }; /* SuperSlabs that a search for used pages looks at */
+enum { DIRTY_LOOKS = 32 }; /* SuperSlabs that a search for used pages looks at */
 
 struct span_shard span_shards[MAX_SHARDS + 1];
 
@@ -169,20 +170,16 @@ unsigned shard_find_run(uint32_t slabs, size_t count, size_t alignment) {
     return SUPER_SLABS;
 }
 
-/* All of it used pages, in the fullest of the SuperSlabs that have had such for longest. */
+/* All of it used pages, the lowest in the SuperSlabs that have had such for longest. */
 static struct place find_used(struct span_shard *shard, size_t slabs, size_t alignment) {
     struct place place = {NULL, 0, 0};
     unsigned looks = 0;
-    unsigned fewest_free = SUPER_SLABS + 1;
     list_for_each(link, &shard->dirty) {
         struct super *super = container_of(link, struct super, dirty_link);
-        unsigned free = bit_count(super->free);
-        unsigned at = free < fewest_free
-                          ? shard_find_run(super->free & ~super->zero, slabs, alignment)
-                          : SUPER_SLABS;
-        if (at < SUPER_SLABS) {
-            place = (struct place){super, at, (unsigned)slabs};
-            fewest_free = free;
+        if (place.super == NULL || super->start < place.super->start) {
+            unsigned at = shard_find_run(super->free & ~super->zero, slabs, alignment);
+            if (at < SUPER_SLABS)
+                place = (struct place){super, at, (unsigned)slabs};
         }
         if (++looks == DIRTY_LOOKS)
             break;

@@ -385,8 +385,9 @@ static void scene_used(void) {
     CHECK(!arena_has_used(1));
 }
 
-/* One that has been used comes from the start of a run, the shortest that starts so. */
-static void scene_used_start(void) {
+/* A single one that has been used is the first such of a run: of all runs the one with most used
+ * slabs, and of these the one that came last. */
+static void scene_used_one(void) {
     open_window(GIB);
     CHECK(arena_take_used() == NULL);
     struct super *run = take(7, 1);
@@ -396,20 +397,52 @@ static void scene_used_start(void) {
     give(run, 3);
     give(window_super(first + 4), 1);
     give(window_super(first + 6), 1);
+    CHECK(arena_take_used() == window_super(first + 6));
     CHECK(arena_take_used() == window_super(first + 4));
     CHECK(arena_take_used() == window_super(first));
     CHECK(arena_take_used() == window_super(first + 1));
     CHECK(arena_take_used() == window_super(first + 2));
-    CHECK(arena_take_used() == window_super(first + 6));
     CHECK(arena_take_used() == NULL);
-    /* | purged | used |: not out of a run's midst or from its end. */
-    give(window_super(first + 1), 1);
+    /* | purged | used used | */
+    give(window_super(first), 1);
     CHECK(purged(UINT64_MAX, SIZE_MAX).done_bytes == SUPER);
     give(window_super(first + 2), 1);
+    give(window_super(first + 1), 1);
+    CHECK(arena_take_used() == window_super(first + 1));
+    /* | purged | taken | used | taken | used in part | */
+    give(window_super(first + 4), 1);
+    window_super(first + 4)->zero = 1;
+    CHECK(arena_take_used() == window_super(first + 2));
+    CHECK(arena_take_used() == window_super(first + 4));
     CHECK(arena_take_used() == NULL);
-    /* | used | purged | used | */
-    give(window_super(first), 1);
-    CHECK(arena_take_used() == window_super(first));
+}
+
+/* A long run is from where most has been used, whatever the length of what is free there; but one
+ * alone, which may be for untouched pages, is of the smallest. */
+static void scene_used_run(void) {
+    open_window(GIB);
+    struct super *run = take(9, 1);
+    size_t first = window_super_index(run->start);
+    /* | used used, earlier | taken | used used used used | taken | used | */
+    give(window_super(first + 8), 1);
+    give(run, 2);
+    give(window_super(first + 3), 4);
+    CHECK(take(2, 1) == window_super(first + 5)); /* came last */
+    CHECK(take(2, 1) == window_super(first + 3));
+    CHECK(take(2, 1) == run);
+    give(window_super(first + 3), 4);
+    give(run, 2);
+    CHECK(take(4, 1) == window_super(first + 3));
+    CHECK(take(1, 1) == run);
+    /* | taken | used | taken ... | purged, used, and what has never been | */
+    give(window_super(first + 7), 1);
+    CHECK(purged(UINT64_MAX, SIZE_MAX).done_bytes == 3 * SUPER);
+    give(window_super(first + 6), 1);
+    CHECK(take(2, 1) == window_super(first + 6));
+    /* Nothing is used: the smallest that holds it. */
+    give(window_super(first + 3), 2);
+    CHECK(purged(UINT64_MAX, SIZE_MAX).done_bytes == 2 * SUPER);
+    CHECK(take(2, 1) == window_super(first + 3));
 }
 
 static void scene_purge(void) {
@@ -458,7 +491,8 @@ static void test_arena(void **state) {
     run_scene(scene_refusals);
     run_scene(scene_no_descriptors);
     run_scene(scene_used);
-    run_scene(scene_used_start);
+    run_scene(scene_used_one);
+    run_scene(scene_used_run);
     run_scene(scene_purge);
 }
 

@@ -416,6 +416,28 @@ static void test_all_small_sizes_have_room(void **state) {
     thread_end(thread);
 }
 
+/* Large classes that take turns have no bins; one that comes again and again gets one. */
+static void test_large_blocks_in_turn(void **state) {
+    (void)state;
+    enum { ROUNDS = 20 };
+    struct thread *thread = busy_thread();
+    unsigned last = class_of(CLASS_SIZE_MAX), first = last - 7;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (unsigned class = first; class <= last; class ++)
+            thread_free(thread, thread_malloc(thread, class));
+    }
+    for (unsigned class = first; class <= last; class ++) {
+        assert_int_equal(own_capacity(thread, class), 0);
+        assert_int_equal(slab_stats(class).slab_bytes, 0);
+    }
+    unsigned class = class_of(70000);
+    for (int round = 0; round < ROUNDS; round++)
+        thread_free(thread, thread_malloc(thread, class));
+    assert_int_equal(own_count(thread, class), 1);
+    assert_thread_is_sound(thread);
+    thread_end(thread);
+}
+
 int main(int count, char **arguments) {
     profile_name = count > 1 ? arguments[1] : "balanced";
     const struct CMUnitTest tests[] = {
@@ -435,6 +457,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_who_only_gives_lets_go),
         cmocka_unit_test(test_small_bins_stay),
         cmocka_unit_test(test_all_small_sizes_have_room),
+        cmocka_unit_test(test_large_blocks_in_turn),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -411,17 +411,36 @@ static void test_retired_slab(void **state) {
     assert_int_equal(slab_stats(class).slab_bytes, 0);
 }
 
+/* The only block of a class over a slab has a span for itself, which goes when the block does;
+ * those beside it share spans. */
+static void test_only_block(void **state) {
+    (void)state;
+    unsigned class = class_of(150000);
+    for (int turn = 0; turn < 100; turn++) {
+        char *block = take(1, class);
+        assert_int_equal(span_of(block)->slabs, 3);
+        assert_int_equal(span_of(block)->capacity, 1);
+        give(class, block);
+        assert_int_equal(slab_stats(class).slab_bytes, 0);
+    }
+    char *blocks[] = {take(1, class), take(1, class), take(1, class)};
+    assert_true(span_of(blocks[1]) != span_of(blocks[0]));
+    assert_ptr_equal(span_of(blocks[1]), span_of(blocks[2]));
+    assert_true(span_of(blocks[1])->slabs >= size_classes[class].slabs_least);
+    struct finding finding;
+    assert_true(slab_check(&finding, true));
+    for (int i = 0; i < 3; i++)
+        give(class, blocks[i]);
+    assert_int_equal(slab_stats(class).slab_bytes, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ascending),
-        cmocka_unit_test(test_fullest_slab),
-        cmocka_unit_test(test_adopts_sparse),
-        cmocka_unit_test(test_adopts_again),
-        cmocka_unit_test(test_mixed_batch),
-        cmocka_unit_test(test_retired_slab),
-        cmocka_unit_test(test_pages_of_slabs),
-        cmocka_unit_test(test_random_batches),
-        cmocka_unit_test(test_first_blocks_that_are_kept),
+        cmocka_unit_test(test_ascending),      cmocka_unit_test(test_fullest_slab),
+        cmocka_unit_test(test_adopts_sparse),  cmocka_unit_test(test_adopts_again),
+        cmocka_unit_test(test_mixed_batch),    cmocka_unit_test(test_retired_slab),
+        cmocka_unit_test(test_only_block),     cmocka_unit_test(test_pages_of_slabs),
+        cmocka_unit_test(test_random_batches), cmocka_unit_test(test_first_blocks_that_are_kept),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, start, NULL);

@@ -111,25 +111,28 @@ static void test_used_and_untouched(void **state) {
     span_give(one);
 }
 
-/* Of the SuperSlabs with used pages too the fullest serves, so that the others drain. */
-static void test_used_of_the_fullest(void **state) {
+/* The lowest used pages serve, so that the same ones do again and again. */
+static void test_lowest_used(void **state) {
     (void)state;
     span_purge_all();
-    struct span *sparse = take_plain(6, 3);
-    struct span *gone = take_plain(6, SUPER_SLABS - 3);
-    struct span *used = take_plain(6, 3);
-    struct span *dense = take_plain(6, SUPER_SLABS - 3);
-    assert_int_equal(super_of(gone), super_of(sparse));
-    assert_int_equal(super_of(dense), super_of(used));
-    fill(gone);
-    fill(used);
-    span_give(gone); /* dirty for longer, and sparse */
-    span_give(used);
-    struct span *again = take_plain(6, 1);
-    assert_int_equal(super_of(again), super_of(dense));
-    struct span *all[] = {again, dense, sparse};
-    for (int i = 0; i < 3; i++)
-        span_give(all[i]);
+    struct span *spans[4], *kept[4];
+    for (int i = 0; i < 4; i++) {
+        spans[i] = take_plain(6, 5);
+        kept[i] = take_plain(6, SUPER_SLABS - 5);
+        assert_int_equal(super_of(spans[i]), super_of(kept[i]));
+        fill(spans[i]);
+    }
+    static const int order[] = {2, 0, 3, 1};
+    for (int i = 0; i < 4; i++)
+        span_give(spans[order[i]]);
+    for (int i = 0; i < 4; i++) {
+        spans[i] = take_plain(6, 5);
+        assert_true(i == 0 || spans[i]->start > spans[i - 1]->start);
+    }
+    for (int i = 0; i < 4; i++) {
+        span_give(spans[i]);
+        span_give(kept[i]);
+    }
 }
 
 /* Used pages in a shorter span are better than a long span of untouched ones, but not
@@ -512,7 +515,7 @@ int main(void) {
         cmocka_unit_test(test_fullest_first),
         cmocka_unit_test(test_lowest_place),
         cmocka_unit_test(test_used_and_untouched),
-        cmocka_unit_test(test_used_of_the_fullest),
+        cmocka_unit_test(test_lowest_used),
         cmocka_unit_test(test_shorter_of_used),
         cmocka_unit_test(test_run_leaves_its_rest),
         cmocka_unit_test(test_run_shrinks_and_grows),
