@@ -197,6 +197,7 @@ static void run_committed_elsewhere(void) {
     size_t total;
     struct link *list = take_until_refused(8 * MIB, &total);
     give_links(given, true);
+    process_trim(); /* else it would be looked for first, for it has been used */
     for (unsigned i = 0; i < 2; i++) {
         list = take_link(8 * MIB, list);
         CHECK(list != NULL);
