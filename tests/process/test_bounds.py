@@ -47,7 +47,7 @@ def test_call_backs(run: Runner) -> None:
 
 @pytest.mark.parametrize("profile", ["speed", "balanced", "lean"])
 def test_blocks_in_bins_are_not_in_the_way_of_long_ones(run: Runner, profile: str) -> None:
-    run("long_blocks", options=f"profile={profile}")
+    run("long_blocks", 20, "bins", options=f"profile={profile}")
 
 
 def test_guarded_blocks_are_not_in_the_way_of_long_ones(run: Runner) -> None:
