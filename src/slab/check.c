@@ -45,9 +45,8 @@ static bool check_shape(struct check *check, const struct super *super, const st
         return finding_note(check->finding,
                             "slab %p of size class %u: no span in use starts there (state %u)",
                             (const void *)place, shape->size, span->state);
-    size_t least = slab_may_be_single(span_class(span)) ? divide_up(shape->size, SLAB_BYTES)
-                                                        : shape->slabs_least;
-    if (span->slabs < least || span->slabs > shape->slabs ||
+    unsigned single = pool_single_slabs(span_class(span));
+    if (span->slabs < (single != 0 ? single : shape->slabs_least) || span->slabs > shape->slabs ||
         span->capacity != span_bytes(span) / shape->size)
         return finding_note(check->finding, "slab %p of size class %u: %u slabs, %u blocks",
                             (const void *)place, shape->size, span->slabs, span->capacity);

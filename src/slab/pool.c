@@ -102,7 +102,7 @@ void pool_settle_empty(struct pool *pool, struct span *span, struct list *retire
     bool is_last = atomic_load_explicit(&pool->partial_count, memory_order_relaxed) == 1;
     bool is_busy = pool->taken >= (uint64_t)span->capacity * BUSY_TURNS;
     if (!is_last || !is_busy || span->slabs > options_profile()->warm_slabs ||
-        slab_may_be_single(span_class(span)))
+        pool_single_slabs(span_class(span)) != 0)
         pool_retire(pool, span, retired);
 }
 

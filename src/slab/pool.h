@@ -66,8 +66,11 @@ hak_inline bool pool_is_empty(const struct span *span) {
     return span->free_count + kept == span->capacity;
 }
 
-/* Whether a span may be shorter than slabs_least: for one block over a slab. */
-hak_inline bool slab_may_be_single(unsigned class) { return class_size(class) > SLAB_BYTES; }
+/* The slabs of a span for one block alone, of a class over a slab; 0: its blocks share spans. */
+hak_inline unsigned pool_single_slabs(unsigned class) {
+    size_t size = class_size(class);
+    return size > SLAB_BYTES ? (unsigned)divide_up(size, SLAB_BYTES) : 0;
+}
 
 /* A wholly free slab is retired, unless it is worth keeping. */
 void pool_settle_empty(struct pool *pool, struct span *span, struct list *retired);

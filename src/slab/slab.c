@@ -88,8 +88,9 @@ static struct span *take_span(unsigned shard, unsigned class, struct need need, 
         .state = SPAN_TAKEN,
         .pages = need.is_first && shape->capacity > FEW_BLOCKS ? SPAN_UNTOUCHED : SPAN_USED,
     };
-    if (need.is_only && slab_may_be_single(class)) {
-        request.slabs = request.slabs_least = divide_up(shape->size, SLAB_BYTES);
+    unsigned single = pool_single_slabs(class);
+    if (need.is_only && single != 0) {
+        request.slabs = request.slabs_least = single;
         request.pages = SPAN_USED;
     }
     return span_take(shard, &request, is_zero);

@@ -17,7 +17,7 @@ struct super *arena_take(size_t count, size_t alignment);
 /* Such a run apart from what others have, at the window's end, while there is room. */
 struct super *arena_take_apart(size_t count);
 
-/* One that has been used, if a run starts with such; else NULL. */
+/* One that has been used: the first such of a run; NULL: none of those looked at. */
 struct super *arena_take_used(void);
 
 /* Whether so many lie free side by side that have all been used, so that the next such request
