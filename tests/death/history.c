@@ -143,9 +143,18 @@ NAMED void lose_large(void) {
     calls++;
 }
 
+/* On the stack an old pointer may lie whose low half something has overwritten with zero: one into
+ * a block that contains a multiple of 4 GiB, as one in four of this size does. */
 NAMED void lose_huge(void);
 NAMED void lose_huge(void) {
-    memset(malloc((size_t)1 << 30), 1, 100);
+    const size_t size = (size_t)1 << 30;
+    char *block = malloc(size);
+    if (((uintptr_t)block ^ ((uintptr_t)block + size - 1)) >> 32 != 0) {
+        char *other = malloc(size);
+        free(block);
+        block = other;
+    }
+    memset(block, 1, 100);
     calls++;
 }
 
