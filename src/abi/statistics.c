@@ -37,10 +37,11 @@ static void json_calls(struct format_buffer *out) {
 
 /* By rank; named for what they protect (docs/reference/statistics.md). */
 static const char *const lock_names[RANK_COUNT] = {
-    [RANK_PURGE] = "purge",     [RANK_START] = "start",         [RANK_REGISTRY] = "registry",
-    [RANK_GUARD] = "guard",     [RANK_CALLBACKS] = "callbacks", [RANK_PAGES] = "pages",
-    [RANK_OPENING] = "opening", [RANK_CLASS] = "classes",       [RANK_SPANS] = "spans",
-    [RANK_ARENA] = "arena",     [RANK_HUGE] = "huge",           [RANK_METADATA] = "metadata",
+    [RANK_GROWTH] = "growth",       [RANK_PURGE] = "purge",     [RANK_START] = "start",
+    [RANK_CALLBACKS] = "callbacks", [RANK_GUARD] = "guard",     [RANK_REGISTRY] = "registry",
+    [RANK_PAGES] = "pages",         [RANK_OPENING] = "opening", [RANK_CLASS] = "classes",
+    [RANK_SPANS] = "spans",         [RANK_ARENA] = "arena",     [RANK_HUGE] = "huge",
+    [RANK_METADATA] = "metadata",
 };
 
 static void json_locks(struct format_buffer *out, const struct figures *f) {

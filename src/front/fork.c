@@ -25,6 +25,8 @@
  * stay so, for pools_opening_lock is held. */
 void front_each_lock(front_lock_visit *visit, void *context) {
     unsigned shards = slab_shard_count();
+    for (unsigned s = 0; s < shards; s++)
+        visit(RANK_GROWTH, slab_growth_lock(s), context);
     visit(RANK_PURGE, &purge_lock, context);
     visit(RANK_START, &front_start_lock, context);
     visit(RANK_CALLBACKS, &front_callbacks_lock, context);

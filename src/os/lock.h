@@ -7,6 +7,8 @@
  * Ranks: a thread takes locks in this order only, and holds at most one of each
  * rank but for the exceptions named; fork takes all.
  *
+ *   growth     one per shard: slabs on their way into its pools; held across calls into
+ *              the kernel that bring their pages: who waits wants those slabs
  *   purge      slabs that are on no list while the kernel takes their pages
  *   start      the first call of all
  *   callbacks  what the program wants to be told
@@ -22,10 +24,11 @@
  *   huge       the table of huge blocks
  *   metadata   memory for descriptors
  *
- * Calls into the kernel are made outside them, with four exceptions, rare or wanted:
+ * Calls into the kernel are made outside them, with five exceptions, rare or wanted:
  * addresses are reserved under arena's (arena.c:grow), chunks mapped under metadata's, and so
  * under registry's or arena's, whose holder asks; a huge block and its table move under
- * huge's, where it costs nobody else a wait; and purge's is there to be held meanwhile.
+ * huge's, where it costs nobody else a wait; and growth's and purge's are there to be held
+ * meanwhile.
  */
 #ifndef HAK_OS_LOCK_H
 #define HAK_OS_LOCK_H
@@ -35,6 +38,7 @@
 #include "base/base.h"
 
 enum lock_rank {
+    RANK_GROWTH,
     RANK_PURGE,
     RANK_START,
     RANK_CALLBACKS,

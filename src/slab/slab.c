@@ -19,7 +19,8 @@
  * that frees and allocates in turns does not set up the same slab again and again.
  *
  * Lock: a pool's lock protects its lists and the slab fields of its spans, which enter and
- * leave it under this lock alone (pool.h). Spans are taken and given without it. */
+ * leave it under this lock alone (pool.h). Spans are taken and given without it; those for a pool
+ * under its shard's growth lock. */
 #include "os/metadata.h"
 #include "os/system.h"
 #include "slab/pool.h"
@@ -281,10 +282,22 @@ static unsigned take_partial(unsigned shard, unsigned class, void **out, unsigne
     return taken;
 }
 
+/* The pool had no free block. False: out of memory. */
+static bool grow(unsigned shard, unsigned class, unsigned *fresh) {
+    if (adopt_sparse(shard, class))
+        return true;
+    os_lock_acquire(slab_growth_lock(shard));
+    const struct pool *pool = &pools[shard][class];
+    bool has_some = atomic_load_explicit(&pool->partial_count, memory_order_relaxed) != 0;
+    bool done = has_some || add_spans(shard, class, fresh);
+    os_lock_release(slab_growth_lock(shard));
+    return done;
+}
+
 unsigned slab_take(unsigned shard, unsigned class, void **out, unsigned want, unsigned *fresh) {
     unsigned taken;
     while ((taken = take_partial(shard, class, out, want)) == 0) {
-        if (!adopt_sparse(shard, class) && !add_spans(shard, class, fresh))
+        if (!grow(shard, class, fresh))
             return 0;
     }
     return taken;
@@ -313,7 +326,7 @@ static void *take_one(unsigned shard, unsigned class, bool *is_zero) {
 void *slab_take_one(unsigned shard, unsigned class, bool *is_zero) {
     void *block;
     while ((block = take_one(shard, class, is_zero)) == NULL) {
-        if (!adopt_sparse(shard, class) && !add_spans(shard, class, NULL))
+        if (!grow(shard, class, NULL))
             return NULL;
     }
     return block;

@@ -35,6 +35,11 @@ _Static_assert(sizeof(struct pool) == 128, "two lines");
 /* pools[shard][class]: as many rows as there are shards, had at the start. */
 hak_global struct pool (*pools)[CLASS_COUNT];
 
+/* Held while a shard gets slabs for any of its classes: who finds none left waits for the slabs
+ * that another thread is fetching, instead of fetching more. Else as many slabs as there are
+ * threads would come of one moment in which that other one does not run. (There is no class 0.) */
+hak_inline struct os_lock *slab_growth_lock(unsigned shard) { return &pools[shard][0].lock; }
+
 /* Held while a pool is opened: who holds it, as fork does, knows that the pools
  * that are not open stay so. */
 hak_global struct os_lock pools_opening_lock;

@@ -2,6 +2,7 @@
  * and the policies, each by a scene. test_flush.c has the checks of a flush. */
 #include "support.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "os/calls.h"
@@ -434,6 +435,36 @@ static void test_only_block(void **state) {
     assert_int_equal(slab_stats(class).slab_bytes, 0);
 }
 
+enum { TAKERS = 8, TAKEN_SHARD = 1 };
+
+static void *take_in_thread(void *of_class) {
+    void *block = NULL;
+    slab_take(TAKEN_SHARD, *(const unsigned *)of_class, &block, 1, NULL);
+    return block;
+}
+
+/* One thread fetches a slab; those that find none meanwhile have its blocks. */
+static void test_many_find_none(void **state) {
+    (void)state;
+    unsigned class = class_of(2000);
+    struct os_lock *growth = slab_growth_lock(TAKEN_SHARD);
+    pthread_t takers[TAKERS];
+    os_lock_acquire(growth);
+    for (int i = 0; i < TAKERS; i++)
+        assert_int_equal(pthread_create(&takers[i], NULL, take_in_thread, &class), 0);
+    while (atomic_load(&growth->state) != LOCK_HELD_WITH_WAITERS)
+        os_sleep_ms(1);
+    os_sleep_ms(20);
+    os_lock_release(growth);
+    void *blocks[TAKERS];
+    for (int i = 0; i < TAKERS; i++) {
+        assert_int_equal(pthread_join(takers[i], &blocks[i]), 0);
+        assert_non_null(blocks[i]);
+    }
+    assert_int_equal(slab_stats(class).slab_bytes, size_classes[class].slabs * SLAB_BYTES);
+    slab_give(class, blocks, TAKERS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ascending),      cmocka_unit_test(test_fullest_slab),
@@ -441,7 +472,7 @@ int main(void) {
         cmocka_unit_test(test_mixed_batch),    cmocka_unit_test(test_retired_slab),
         cmocka_unit_test(test_only_block),     cmocka_unit_test(test_pages_of_slabs),
         cmocka_unit_test(test_random_batches), cmocka_unit_test(test_first_blocks_that_are_kept),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_many_find_none), cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }
