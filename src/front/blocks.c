@@ -115,10 +115,31 @@ static bool own_their_pages(size_t bytes, size_t usable, const void *block, cons
            whole <= front_usable_bytes(other, resizing) && !is_guarded(block) && !is_guarded(other);
 }
 
+/* A block that has grown by little will do so again: it gets a quarter more than it had, so that
+ * one that grows by steps is not copied at each size class on its way. In hardened mode each block
+ * ends where it was asked to, and near a limit nobody takes more than needed. */
+static size_t grown_size(const void *block, size_t usable, size_t size) {
+    size_t more = usable + usable / 4;
+    bool is_step = size > usable && size < more && more <= CLASS_SIZE_MAX;
+    bool may_grow = !hardened_is_on() && !is_guarded(block) && limits_have_room(more);
+    return is_step && may_grow ? more : size;
+}
+
+/* A block with room for more, that is counted, and guarded, as one of size. */
+static void *take_grown(size_t more, size_t size) {
+    void *block = front_malloc(more, no_block);
+    if (hak_likely(block != NULL))
+        return block;
+    bool is_zero;
+    struct request request = {.bin = front_bin_of(more), .size = size, .alignment = 1};
+    return front_serve(request, &is_zero);
+}
+
 /* The contents of a block go to a new one, large ones by their pages where that
  * pays, and the old one goes. */
 static void *move_to_new(void *block, size_t usable, size_t size) {
-    void *moved = front_malloc(size, front_malloc_slow);
+    size_t more = grown_size(block, usable, size);
+    void *moved = more == size ? front_malloc(size, front_malloc_slow) : take_grown(more, size);
     if (moved == NULL)
         return NULL;
     size_t kept = hak_min(usable, size);

@@ -42,6 +42,15 @@ hak_inline size_t limits_excess(void) {
     return heap > soft ? heap - soft : 0;
 }
 
+/* Whether so many bytes more would pass neither limit. */
+hak_inline bool limits_have_room(size_t bytes) {
+    size_t soft = atomic_load_explicit(&limits_now.soft, memory_order_relaxed);
+    size_t hard = atomic_load_explicit(&limits_now.hard, memory_order_relaxed);
+    size_t limit = hak_min(soft, hard);
+    size_t heap = limits_heap_bytes();
+    return heap <= limit && bytes <= limit - heap;
+}
+
 /* What is done once each time that the heap passes its soft limit. True for the first
  * to ask; again when the heap has been clearly below in between. */
 enum limits_deed { LIMITS_TRIM = 1, LIMITS_TELL = 2 };

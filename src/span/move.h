@@ -6,7 +6,7 @@
 #include "span/super.h"
 
 /* From this size on moving pages costs less than copying into fresh ones. */
-enum { MOVE_MIN_BYTES = 64 * 1024 };
+enum { MOVE_MIN_BYTES = 256 * 1024 };
 
 /* Moves the contents of one block to another where that pays: both the caller's,
  * of at least bytes rounded up to whole pages. What pages `to` had go; `from` then

@@ -1,13 +1,15 @@
-/* HAKMEM's own limits: what a heap does at hard_limit and soft_limit, and how many
- * mappings it makes.
+/* HAKMEM's own limits: what a heap does at hard_limit and soft_limit, how many mappings it
+ * makes, and how often a block that grows by steps goes elsewhere.
  *
  * usage: bounds grow|threads|realloc MEBIBYTES   with hard_limit of so many
  * usage: bounds call-backs MEBIBYTES             with soft_limit of half as many, too
  * usage: bounds soft MEBIBYTES                   with soft_limit of so many, no decay
  * usage: bounds small MEBIBYTES                  a heap of so many
- * usage: bounds mappings most                    a heap driven hard has at most so many */
+ * usage: bounds mappings most                    a heap driven hard has at most so many
+ * usage: bounds steps most                       a block of 256 bytes to 1 MiB moves so often */
 #include <dlfcn.h>
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -283,6 +285,26 @@ static void run_mappings(size_t most) {
     CHECK(peak <= most);
 }
 
+/* --- growth by steps --------------------------------------------------------------------- */
+
+static void run_steps(size_t most) {
+    enum { STEP = 24 };
+    size_t moves = 0;
+    char *block = NULL;
+    for (size_t size = 256; size <= MIB; size += STEP) {
+        char *grown = realloc(block, size);
+        CHECK(grown != NULL);
+        moves += grown != block;
+        block = grown;
+        memset(block + size - STEP, 1, STEP);
+        CHECK(malloc_usable_size(block) <= size + size / 2);
+    }
+    free(block);
+    if (moves > most)
+        fprintf(stderr, "%zu moves\n", moves);
+    CHECK(moves <= most);
+}
+
 static void run_small(size_t bytes) {
     size_t got = fill(bytes);
     CHECK(got >= bytes);
@@ -307,6 +329,8 @@ int main(int argc, char **argv) {
         run_small(number * MIB);
     else if (strcmp(argv[1], "mappings") == 0)
         run_mappings(number);
+    else if (strcmp(argv[1], "steps") == 0)
+        run_steps(number);
     else
         CHECK(false);
     return process_ok();

@@ -63,6 +63,11 @@ def test_few_mappings(run: Runner, options: str) -> None:
     run("bounds", "mappings", 1300, options=options)
 
 
+def test_growth_by_steps_moves_seldom(run: Runner) -> None:
+    """Twelve doublings, a quarter at a time; nearly 190 size classes lie between."""
+    run("bounds", "steps", 42)
+
+
 def test_limits_in_statistics(run: Runner, tmp_path: Path) -> None:
     limits = limits_after(run, tmp_path, 256, f"soft_limit=64M,{HARD}")
     assert limits["soft_bytes"] == 64 * MIB
