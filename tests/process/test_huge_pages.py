@@ -13,6 +13,10 @@ from conftest import Runner, native
 LARGE_MIB = 128
 SMALL_MIB = 8
 
+# One run has five mappings more than the next, by which of them the kernel happened to put side by
+# side. A heap cut into pieces would have 64.
+BY_CHANCE = 12
+
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 MODE = SETTING.read_text().partition("[")[2].partition("]")[0] if SETTING.exists() else "never"
 pytestmark = [native, pytest.mark.skipif(MODE == "never", reason="this kernel gives none")]
@@ -34,15 +38,15 @@ def test_asked_for(run: Runner, options: str) -> None:
     assert kib >= 2048
     assert seen["trimmed"][0] <= kib // 4
     # Neither asking nor giving back cuts the heap into many mappings.
-    assert mappings <= heap(run, "thp=default", LARGE_MIB)["full"][1] + 4
-    assert seen["trimmed"][1] <= mappings + 4
+    assert mappings <= heap(run, "thp=default", LARGE_MIB)["full"][1] + BY_CHANCE
+    assert seen["trimmed"][1] <= mappings + BY_CHANCE
 
 
 @pytest.mark.parametrize("options", ["profile=lean", "thp=never", "profile=speed,thp=never"])
 def test_refused(run: Runner, options: str) -> None:
     kib, mappings, advice = heap(run, options, LARGE_MIB)["full"]
     assert (kib, advice) == (0, "nh")
-    assert mappings <= heap(run, "thp=default", LARGE_MIB)["full"][1] + 4
+    assert mappings <= heap(run, "thp=default", LARGE_MIB)["full"][1] + BY_CHANCE
 
 
 @pytest.mark.parametrize(
