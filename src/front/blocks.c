@@ -107,8 +107,8 @@ static const char resizing[] = "realloc";
 static bool may_stay(size_t usable, size_t size) { return size <= usable && size >= usable / 2; }
 
 /* Whether the pages that hold the first bytes of both blocks hold nothing else. Size
- * classes are whole pages of 4 KiB from 64 KiB on, but not of 16 or 64 KiB; a guarded block may
- * begin anywhere on a page. */
+ * classes so large are whole pages of 4 and of 16 KiB, but not of 64; a guarded block may begin
+ * anywhere on a page. */
 static bool own_their_pages(size_t bytes, size_t usable, const void *block, const void *other) {
     size_t whole = align_up(bytes, os_page_size());
     return bytes >= MOVE_MIN_BYTES && whole <= usable &&
