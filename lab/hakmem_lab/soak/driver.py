@@ -1,6 +1,6 @@
-"""One long-lived process under one allocator (bench/soak.c), told epoch by epoch what to do.
+"""One long-lived process under one allocator (bench/soak.c), told stretch by stretch what to do.
 
-Between epochs it sleeps in a read of its standard input, so its memory can be looked at from
+Between stretches it sleeps in a read of its standard input, so its memory can be looked at from
 outside without disturbing it. Resident memory is summed up by the kernel page by page
 (smaps_rollup): the quick counters of statm may be off by some hundred kilobytes, which would drown
 a small drift.
@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -43,9 +43,9 @@ class Work(StrEnum):
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch showed. calls is None where they were not counted."""
+    """What one epoch, or a stretch of it, showed. calls is None where they were not counted."""
 
-    number: int
+    steps_so_far: int  # of each thread since the start, measured or not
     start_ns: int  # of the monotonic clock
     end_ns: int
     thread_ns: int  # summed over threads
@@ -67,6 +67,7 @@ class Epoch:
 
     @property
     def seconds(self) -> float:
+        """Between its stretches nothing runs, for the while that it takes to look at them."""
         return (self.end_ns - self.start_ns) * 1e-9
 
     @property
@@ -76,6 +77,26 @@ class Epoch:
     @property
     def cpu_ns_per_op(self) -> float:
         return self.cpu_ns / self.ops
+
+
+def joined(stretches: Sequence[Epoch]) -> Epoch:
+    """One after the other as a whole; memory is what it was at the end."""
+    taking = histogram.merge(each.malloc for each in stretches)
+    giving = histogram.merge(each.free for each in stretches)
+    return replace(
+        stretches[-1],
+        start_ns=stretches[0].start_ns,
+        thread_ns=sum(each.thread_ns for each in stretches),
+        cpu_ns=sum(each.cpu_ns for each in stretches),
+        ops=sum(each.ops for each in stretches),
+        minor_faults=sum(each.minor_faults for each in stretches),
+        major_faults=sum(each.major_faults for each in stretches),
+        switches=sum(each.switches for each in stretches),
+        malloc=taking,
+        free=giving,
+        malloc_ns=histogram.percentiles(taking),
+        free_ns=histogram.percentiles(giving),
+    )
 
 
 def resident(pid: int) -> tuple[int, int]:
@@ -98,7 +119,7 @@ class Driver:
         self._directory = Path(self._home.name)
         self._buffer = bytearray()
         self.pid = 0
-        self.epochs_begun = 0
+        self.steps_so_far = 0
         self.hello: dict[str, Any] = {}
         self._process = self._launch([str(threads), *([work] if work is not Work.SERVER else [])])
         try:
@@ -148,8 +169,7 @@ class Driver:
         proof.check(testimonies, allocator.name, library, pid, NAME, {pid} if mapped else set())
 
     def epoch(self, lead: int, steps: int, limit_seconds: float, count: bool = False) -> Epoch:
-        """Runs one epoch of so many steps a thread, after a lead that is not measured."""
-        self.epochs_begun += 1
+        """Runs so many steps a thread without a pause, after a lead that is not measured."""
         calls: Counter[str] | None = None
         uncounted = None
         if count:
@@ -158,6 +178,7 @@ class Driver:
             calls, uncounted = tracer.calls, tracer.failure
         else:
             line = self._ask(lead, steps, limit_seconds)
+        self.steps_so_far += lead + steps
         try:
             return replace(self._epoch_of(line), calls=calls, uncounted=uncounted)
         except (ValueError, KeyError, TypeError, OSError) as error:
@@ -167,7 +188,7 @@ class Driver:
         rss, pss = resident(self.pid)
         taking, giving = histogram.parse(line["malloc"]), histogram.parse(line["free"])
         return Epoch(
-            number=int(line["epoch"]),
+            steps_so_far=self.steps_so_far,
             start_ns=int(line["start_ns"]),
             end_ns=int(line["end_ns"]),
             thread_ns=int(line["thread_ns"]),

@@ -43,7 +43,8 @@ def document(soak: Soak, experiment: Experiment, summaries: Summaries) -> Docume
         "epoch_seconds": soak.plan.epoch_seconds,
         "threads": soak.plan.threads,
         "work": soak.plan.work,
-        "steps": soak.steps,
+        "stretch_steps": soak.steps,
+        "checksums_compared": soak.compared,
         "interrupted": soak.interrupted,
         "uncounted": {
             life.allocator.name: life.uncounted for life in soak.lives if life.uncounted is not None
@@ -111,7 +112,7 @@ def _summary(summary: Summary) -> Document:
 def _epoch(phase: Phase, epoch: Epoch) -> Document:
     row: Document = {
         "phase": phase.value,
-        "epoch": epoch.number,
+        "steps_so_far": epoch.steps_so_far,
         "start_s": epoch.start_ns * 1e-9,
         "seconds": epoch.seconds,
         "ops": epoch.ops,

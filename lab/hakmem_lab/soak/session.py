@@ -3,12 +3,19 @@
 Every allocator has one process that lives through the whole soak. The processes take turns, an
 epoch each in an order that is drawn anew, while the others sleep: what drifts on the machine meets
 all of them alike, and no two compete for the processors. The price is that an allocator which gives
-memory back by the clock does so in its pauses; the lead of each epoch, a tenth of it that is not
+memory back by the clock does so in its pauses; the lead of each epoch, a stretch of it that is not
 measured, takes that memory and the caches back.
 
-All do the same work: an epoch is a number of steps, chosen in the warm-up so that an epoch of the
-average allocator lasts as long as was asked for. Epochs go on until N seconds for each allocator
-have been measured. A few rounds in between are traced for their system calls and not timed.
+All do the same work at their own pace. It is cut into stretches of equal numbers of steps, and an
+epoch is as many of them as fill its seconds:
+
+    the fast one   | lead | 1 | 2 | 3 | ... | 24 |      the time asked for, after the lead;
+    the slow one   |  lead  |  1  |  2  | ... | 16 |    what of the machine's noise averages out
+                                                        in it is the same for both
+
+After equal numbers of steps they must have come to the same checksum, so they are compared wherever
+both have been. Epochs go on until N seconds for each allocator have been measured. A few in between
+are traced for their system calls and not timed.
 """
 
 from __future__ import annotations
@@ -16,17 +23,19 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hakmem_lab.errors import RunError
 from hakmem_lab.measure import Allocator
-from hakmem_lab.soak.driver import Driver, Epoch, Work
+from hakmem_lab.soak.driver import Driver, Epoch, Work, joined
 
 PROBE_STEPS = 100_000
+FEWEST_STEPS = 1000
+STRETCHES = 16  # of an epoch of the average allocator
 COUNTED_ROUNDS = 5
-# An epoch that takes so many times as long as it should, and a minute, is hung.
+# A stretch that takes so many times as long as an epoch should, and a minute, is hung.
 SLOWEST = 50.0
 SLOWEST_SECONDS = 60.0
 
@@ -65,7 +74,8 @@ class Life:
 class Soak:
     plan: Plan
     lives: list[Life]
-    steps: int = 0  # of a thread in a measured epoch
+    steps: int = PROBE_STEPS  # of a thread in a stretch
+    compared: int = 0  # times that two or more had come to the same number of steps
     interrupted: bool = False
 
 
@@ -99,6 +109,7 @@ class Session:
         self._observer = observer
         self._random = random.Random(plan.seed)
         self._drivers: list[tuple[Driver, Life]] = []
+        self._checksums: dict[int, dict[str, str]] = {}  # after so many steps, by allocator
 
     def run(self) -> Soak:
         try:
@@ -131,21 +142,19 @@ class Session:
                 life.failure = str(error)
 
     def _warm_up(self) -> None:
-        """Twice a probe, of which only the second is believed: the first meets a new heap."""
+        """First two probes, of which the second is believed: the first meets a new heap."""
         plan = self.soak.plan
-        self._round(Phase.WARM_UP, PROBE_STEPS, keep=False)
-        self._choose_steps(self._round(Phase.WARM_UP, PROBE_STEPS, keep=False), PROBE_STEPS)
+        self._round(self._probe)
+        self._choose_steps(self._round(self._probe))
         for number in range(plan.warmup):
             self._observer.at(Phase.WARM_UP, number / plan.warmup)
-            epochs = self._round(Phase.WARM_UP, self.soak.steps)
-            if number < plan.warmup // 2:
-                self._choose_steps(epochs, self.soak.steps)
+            self._round(self._epoch, Phase.WARM_UP)
 
-    def _choose_steps(self, epochs: Sequence[Epoch], steps: int) -> None:
-        if not epochs:
-            return
-        seconds_per_step = sum(epoch.seconds for epoch in epochs) / len(epochs) / steps
-        self.soak.steps = max(1000, round(self.soak.plan.epoch_seconds / seconds_per_step))
+    def _choose_steps(self, probes: Sequence[Epoch]) -> None:
+        seconds = sum(probe.seconds for probe in probes)
+        if seconds > 0:
+            share = self.soak.plan.epoch_seconds * len(probes) / STRETCHES / seconds
+            self.soak.steps = max(FEWEST_STEPS, round(PROBE_STEPS * share))
 
     def _measure(self) -> None:
         """A soak of one or two rounds is counted too: each round may take more than one part."""
@@ -156,50 +165,82 @@ class Session:
             if share >= 1.0:
                 break
             self._observer.at(Phase.MEASURED, share)
-            measured += sum(epoch.seconds for epoch in self._round(Phase.MEASURED, self.soak.steps))
+            measured += sum(each.seconds for each in self._round(self._epoch, Phase.MEASURED))
             # Spread over the soak, in the middle of equal parts of it.
             if share >= (counted + 0.5) / COUNTED_ROUNDS:
-                self._round(Phase.COUNTED, self.soak.steps)
+                self._round(self._counted, Phase.COUNTED)
                 counted += 1
 
-    def _round(self, phase: Phase, steps: int, keep: bool = True) -> list[Epoch]:
-        """One epoch of every process that is still there."""
-        epochs: dict[str, Epoch] = {}
+    def _round(
+        self, turn: Callable[[Driver, Life], Epoch], phase: Phase | None = None
+    ) -> list[Epoch]:
+        """A turn of every process that is still there; written down if it belongs to a phase."""
+        epochs = []
         for driver, life in self._random.sample(self._drivers, len(self._drivers)):
-            epoch = self._epoch(driver, life, phase, steps)
-            if epoch is not None:
-                epochs[life.allocator.name] = epoch
-                if keep:
-                    life.epochs.append((phase, epoch))
-                self._observer.seen(phase, life.allocator.name, epoch)
-        self._compare(epochs)
+            try:
+                epochs.append(turn(driver, life))
+            except RunError as error:
+                life.failure = f"after {driver.steps_so_far:,} steps of each thread: {error}"
+                continue
+            if phase is not None:
+                life.epochs.append((phase, epochs[-1]))
+                self._observer.seen(phase, life.allocator.name, epochs[-1])
+        self._compare()
         for driver, life in self._drivers:
             if life.failure is not None:
                 driver.stop()
         self._drivers = [each for each in self._drivers if each[1].failure is None]
-        return list(epochs.values())
+        return epochs
 
-    def _epoch(self, driver: Driver, life: Life, phase: Phase, steps: int) -> Epoch | None:
-        limit = max(SLOWEST_SECONDS, SLOWEST * self.soak.plan.epoch_seconds)
-        count = phase is Phase.COUNTED and life.uncounted is None
-        try:
-            epoch = driver.epoch(steps // 10, steps, limit, count)
-        except RunError as error:
-            life.failure = f"in epoch {driver.epochs_begun}: {error}"
-            return None
-        if count and epoch.calls is None:
+    def _probe(self, driver: Driver, life: Life) -> Epoch:
+        return self._stretch(driver, life, PROBE_STEPS // 10, PROBE_STEPS)
+
+    def _epoch(self, driver: Driver, life: Life) -> Epoch:
+        """As many stretches as come nearest to the time asked for."""
+        steps = self.soak.steps
+        stretches = [self._stretch(driver, life, steps, steps)]
+        seconds = stretches[0].seconds
+        while seconds * (1 + 0.5 / len(stretches)) < self.soak.plan.epoch_seconds:
+            stretches.append(self._stretch(driver, life, 0, steps))
+            seconds += stretches[-1].seconds
+        return joined(stretches)
+
+    def _counted(self, driver: Driver, life: Life) -> Epoch:
+        """In one piece, for strace looks at it as a whole."""
+        steps = self.soak.steps
+        count = life.uncounted is None
+        epoch = self._stretch(driver, life, steps, STRETCHES * steps, count)
+        if count:
             life.uncounted = epoch.uncounted
         return epoch
 
-    def _compare(self, epochs: dict[str, Epoch]) -> None:
-        """The same epochs must have come to the same checksum."""
-        if not epochs:
-            return
-        expected, _ = Counter(epoch.checksum for epoch in epochs.values()).most_common(1)[0]
-        for life in self.soak.lives:
-            epoch = epochs.get(life.allocator.name)
-            if epoch is not None and epoch.checksum != expected:
-                life.failure = (
-                    f"in epoch {epoch.number}: the checksum is {epoch.checksum}, under the others "
-                    f"{expected}: it did not keep what was written into its blocks"
-                )
+    def _stretch(
+        self, driver: Driver, life: Life, lead: int, steps: int, count: bool = False
+    ) -> Epoch:
+        limit = max(SLOWEST_SECONDS, SLOWEST * self.soak.plan.epoch_seconds)
+        stretch = driver.epoch(lead, steps, limit, count)
+        after = self._checksums.setdefault(stretch.steps_so_far, {})
+        after[life.allocator.name] = stretch.checksum
+        return stretch
+
+    def _compare(self) -> None:
+        """After as many steps all must have come to the same checksum. Where most have been is
+        looked at first: of two that differ nobody can tell which is wrong."""
+        self.soak.compared = sum(len(found) > 1 for found in self._checksums.values())
+        for steps, everyones in sorted(
+            self._checksums.items(), key=lambda item: len(item[1]), reverse=True
+        ):
+            sound = [life for life in self.soak.lives if life.failure is None]
+            found = [
+                (life, everyones[life.allocator.name])
+                for life in sound
+                if life.allocator.name in everyones
+            ]
+            counts = Counter(checksum for _, checksum in found)
+            for life, checksum in found:
+                expected, _ = counts.most_common(1)[0]
+                if checksum != expected:
+                    life.failure = (
+                        f"after {steps:,} steps of each thread: the checksum is {checksum}, under "
+                        f"the others {expected}: it did not keep what was written into its blocks"
+                    )
