@@ -27,7 +27,7 @@
 
 enum {
     SPAN_BITMAP_WORDS = SLAB_BYTES / 16 / WORD_BITS, /* at most: blocks of 16 bytes */
-    SPAN_SHORT_WORDS = 1024 / WORD_BITS,             /* enough for blocks from 64 bytes up */
+    SPAN_SHORT_WORDS = 1408 / WORD_BITS,             /* enough for blocks from 48 bytes up */
     SPAN_INLINE_WORDS = 2,
 };
 
@@ -94,7 +94,7 @@ struct super {
     /* For slabs of more blocks than inline_bits holds. All that a SuperSlab can ever
      * need is had with its descriptor, so that its memory can be used to the end when
      * nothing more is to be had; untouched, it costs nothing. Short ones lie together, for
-     * most are, and a page of memory then serves them all. */
+     * most are: their lines and pages are fewer. */
     uint64_t short_bitmaps[SUPER_SLABS][SPAN_SHORT_WORDS];
     uint64_t bitmaps[SUPER_SLABS][SPAN_BITMAP_WORDS];
 };
@@ -119,14 +119,20 @@ hak_inline unsigned super_index_of_slab(const struct super *super, const void *p
     return (unsigned)((size_t)((const char *)pointer - super->start) >> SLAB_SHIFT);
 }
 
-/* The bitmap of the span that starts at a slab of super, for capacity blocks. */
+/* Where the bits of capacity blocks are, of a span that starts at a slab of super. */
+hak_inline uint64_t *super_bitmap_place(struct super *super, size_t first, unsigned capacity) {
+    if (capacity <= SPAN_INLINE_WORDS * WORD_BITS)
+        return super->spans[first].inline_bits;
+    return capacity <= SPAN_SHORT_WORDS * WORD_BITS ? super->short_bitmaps[first]
+                                                    : super->bitmaps[first];
+}
+
+/* The bitmap of a span, for capacity blocks, that will be written. */
 hak_inline uint64_t *super_bitmap(struct super *super, struct span *span) {
-    size_t first = (size_t)(span - super->spans);
-    if (span->capacity <= SPAN_INLINE_WORDS * WORD_BITS)
-        return span->inline_bits;
-    atomic_store_explicit(&super->has_bitmaps, true, memory_order_relaxed);
-    return span->capacity <= SPAN_SHORT_WORDS * WORD_BITS ? super->short_bitmaps[first]
-                                                          : super->bitmaps[first];
+    uint64_t *bitmap = super_bitmap_place(super, (size_t)(span - super->spans), span->capacity);
+    if (bitmap != span->inline_bits)
+        atomic_store_explicit(&super->has_bitmaps, true, memory_order_relaxed);
+    return bitmap;
 }
 
 #endif
