@@ -246,7 +246,7 @@ def test_a_rate_of_no_events_has_an_upper_end() -> None:
 
 def summary_of(calls: Counter[str], ops: int) -> analysis.Summary:
     return analysis.Summary(
-        1, 1.0, ops, 1.0, 1.0, None, 1.0, 1.0, None, None, {}, {}, 0, 0, 0.0, ops, calls
+        1, 1.0, ops, 1.0, 1.0, None, 1.0, 1.0, None, None, None, {}, {}, 0, 0, 0.0, ops, calls
     )
 
 
@@ -295,7 +295,15 @@ def test_a_short_soak_writes_all_it_promises(tmp_path: Path) -> None:
     done = hakmem("soak", "--seconds", "2", "--epoch", "0.2", "--warmup", "2", "--peers", "glibc",
                   "--json", target, "--png", png, "--html", html)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    for word in ("hakmem", "glibc", "memory drift", "CV", "p99.99", "calls per op"):
+    for word in (
+        "hakmem",
+        "glibc",
+        "memory drift",
+        "CV",
+        "throughput CV",
+        "p99.99",
+        "calls per op",
+    ):
         assert word in done.stdout
     content = json.loads(target.read_text())
     rows = {(row["allocator"], row["metric"]): row for row in content["results"]}

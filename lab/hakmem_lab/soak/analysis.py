@@ -43,6 +43,7 @@ class Summary:
     ns_per_op: float
     cpu_ns_per_op: float
     ns_per_op_cv: float | None  # percent
+    throughput_cv: float | None
     ns_per_op_drift: Drift | None
     malloc_ns: dict[str, float]  # percentiles over all measured epochs
     free_ns: dict[str, float]
@@ -122,6 +123,7 @@ def summarize(life: Life) -> Summary | None:
         ns_per_op=statistics.median(speed),
         cpu_ns_per_op=statistics.median(epoch.cpu_ns_per_op for epoch in epochs),
         ns_per_op_cv=variation(speed),
+        throughput_cv=variation([1 / each for each in speed]),
         ns_per_op_drift=drift(times, speed),
         malloc_ns=histogram.percentiles(malloc),
         free_ns=histogram.percentiles(free),

@@ -153,7 +153,8 @@ def steady(summaries: Summaries) -> tuple[list[str], Rows]:
         "per hour": _per_hour,
         "ns per op": lambda each: number(each.ns_per_op),
         "CPU": lambda each: number(each.cpu_ns_per_op),
-        "CV": lambda each: "–" if each.ns_per_op_cv is None else f"{each.ns_per_op_cv:.2f} %",
+        "CV": lambda each: _percent(each.ns_per_op_cv),
+        "throughput CV": lambda each: _percent(each.throughput_cv),
         "speed drift": lambda each: _drift(each.ns_per_op_drift),
         "faults per op": lambda each: rate(each.page_faults_per_op),
         "calls per op": _calls,
@@ -229,6 +230,10 @@ def _table(title: str, header: Sequence[str], rows: Rows) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f} %"
 
 
 def _drift(found: Drift | None) -> str:
