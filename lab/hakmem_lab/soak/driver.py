@@ -169,7 +169,8 @@ class Driver:
         proof.check(testimonies, allocator.name, library, pid, NAME, {pid} if mapped else set())
 
     def epoch(self, lead: int, steps: int, limit_seconds: float, count: bool = False) -> Epoch:
-        """Runs so many steps a thread without a pause, after a lead that is not measured."""
+        """Runs so many steps a thread without a pause, after a lead that is not measured: what the
+        program calls an epoch."""
         calls: Counter[str] | None = None
         uncounted = None
         if count:

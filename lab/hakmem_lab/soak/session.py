@@ -236,9 +236,9 @@ class Session:
                 for life in sound
                 if life.allocator.name in everyones
             ]
-            counts = Counter(checksum for _, checksum in found)
+            most_common = Counter(checksum for _, checksum in found).most_common(1)
             for life, checksum in found:
-                expected, _ = counts.most_common(1)[0]
+                expected, _ = most_common[0]
                 if checksum != expected:
                     life.failure = (
                         f"after {steps:,} steps of each thread: the checksum is {checksum}, under "
