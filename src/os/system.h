@@ -9,6 +9,9 @@
 /* Milliseconds of a monotonic clock, a few milliseconds coarse, no system call. */
 uint64_t os_now_ms(void);
 
+/* Nanoseconds of a monotonic clock, as fine as the machine has it; mostly no system call. */
+uint64_t os_now_ns(void);
+
 void os_sleep_ms(uint64_t ms);
 
 /* Microseconds of processor time that all threads of the process have used, or the calling one. A

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "os/clear.h"
 #include "os/memory.h"
 #include "os/system.h"
 #include "span/arena.h"
@@ -65,7 +66,7 @@ static void clear_whole(struct super *super) {
         atomic_store_explicit(&super->is_collapsed, false, memory_order_relaxed);
         return;
     }
-    memset(start, 0, SUPER_BYTES);
+    os_clear_pages(start, SUPER_BYTES);
     super->is_written = true;
 }
 
