@@ -8,6 +8,16 @@ static struct span *find_span(const void *block) {
     return window_contains(block) ? span_of(block) : NULL;
 }
 
+/* The same for a block of this class, found without a search where each of its spans is one slab: a
+ * slab that begins no such span has no home. */
+static struct span *find_home(const struct size_class *shape, const void *block) {
+    if (shape->slabs != 1 || !window_contains(block))
+        return find_span(block);
+    size_t slab = window_slab_index(block);
+    struct super *super = window_super(slab / SUPER_SLABS);
+    return super != NULL ? &super->spans[slab % SUPER_SLABS] : NULL;
+}
+
 /* Of blocks from all over a large heap, the descriptors and the words of their bits have left the
  * processor's caches: asked for here all at once, they are not waited for one after the other.
  * Neighbours share theirs. Only where a span is one slab is a block's slab its span's first. */
@@ -122,7 +132,7 @@ static unsigned give_to(unsigned shard, unsigned class, void **blocks, unsigned 
     prefetch_bits(shape, blocks, count);
     struct pool *pool = pool_lock(shard, class);
     for (unsigned i = 0; i < count;) {
-        struct span *span = find_span(blocks[i]);
+        struct span *span = find_home(shape, blocks[i]);
         uint16_t home = span != NULL ? span_home(span) : 0;
         bool is_ours = home == ours;
         if (hak_unlikely(!is_ours) && home_class(home) == class) { /* another shard's */
