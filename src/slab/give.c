@@ -8,14 +8,23 @@ static struct span *find_span(const void *block) {
     return window_contains(block) ? span_of(block) : NULL;
 }
 
-/* The same for a block of this class, found without a search where each of its spans is one slab: a
- * slab that begins no such span has no home. */
+/* The SuperSlab of a block, and which of its slabs; or NULL. */
+hak_inline struct super *find_slab(const void *block, size_t *slab) {
+    if (!window_contains(block))
+        return NULL;
+    size_t index = window_slab_index(block);
+    *slab = index % SUPER_SLABS;
+    return window_super(index / SUPER_SLABS);
+}
+
+/* As find_span, for a block of this class: without a search where each of its spans is one slab,
+ * for a slab that begins no such span has no home. */
 static struct span *find_home(const struct size_class *shape, const void *block) {
-    if (shape->slabs != 1 || !window_contains(block))
+    if (shape->slabs != 1)
         return find_span(block);
-    size_t slab = window_slab_index(block);
-    struct super *super = window_super(slab / SUPER_SLABS);
-    return super != NULL ? &super->spans[slab % SUPER_SLABS] : NULL;
+    size_t slab;
+    struct super *super = find_slab(block, &slab);
+    return super != NULL ? &super->spans[slab] : NULL;
 }
 
 /* Of blocks from all over a large heap, the descriptors and the words of their bits have left the
@@ -29,16 +38,13 @@ static void prefetch_bits(const struct size_class *shape, void *const *blocks, u
     if (step == (ptrdiff_t)shape->size || step == -(ptrdiff_t)shape->size)
         return;
     for (unsigned i = 0; i < count; i++) {
-        if (!window_contains(blocks[i]))
-            continue;
-        size_t slab = window_slab_index(blocks[i]);
-        struct super *super = window_super(slab / SUPER_SLABS);
+        size_t slab;
+        struct super *super = find_slab(blocks[i], &slab);
         if (super == NULL)
             continue;
-        size_t first = slab % SUPER_SLABS;
         uint32_t index = class_index(shape, (uintptr_t)blocks[i] % SLAB_BYTES);
-        __builtin_prefetch(&super->spans[first], 1);
-        uint64_t *bits = super_bitmap_place(super, first, shape->capacity);
+        __builtin_prefetch(&super->spans[slab], 1);
+        uint64_t *bits = super_bitmap_place(super, slab, shape->capacity);
         __builtin_prefetch(&bits[index / WORD_BITS], 1);
     }
 }
