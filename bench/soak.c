@@ -1,4 +1,4 @@
-/* soak THREADS [mixed]: a heap that lives as long as its owner likes, driven epoch by
+/* soak THREADS [mixed [BLOCKS]]: a heap that lives as long as its owner likes, driven epoch by
  * epoch through standard input, for `hakmem soak`.
  *
  * What a server's heap goes through: THREADS threads (1 to 64), blocks from
@@ -14,8 +14,8 @@
  *   old      65,536             16/4,096   caches, indices
  *   large        16              1/4,096   buffers of 32 KiB to 1 MiB
  *
- * With `mixed` there is the table of old blocks alone, its sizes are 16 to 1,040 bytes,
- * and each step replaces one, as in random_mixed.
+ * With `mixed` there is one table of BLOCKS (65,536 by default), its sizes are 16 to
+ * 1,040 bytes, and each step replaces one, as in random_mixed.
  *
  * Threads come and go, the tables stay: after LIFE_STEPS steps a thread hands its
  * tables to one that it starts, and ends, in the middle of the traffic.
@@ -44,6 +44,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -107,7 +108,7 @@ static void fill_table(struct worker *worker, struct table *table, uint32_t coun
 
 static void begin_epoch(struct worker *worker) {
     if (worker->old.slots == NULL && is_mixed) { /* the first */
-        fill_table(worker, &worker->old, OLD, mixed_size);
+        fill_table(worker, &worker->old, mixed_blocks, mixed_size);
     } else if (worker->old.slots == NULL) {
         fill_table(worker, &worker->young, YOUNG, ordinary_size);
         fill_table(worker, &worker->middle, MIDDLE, ordinary_size);
@@ -300,11 +301,12 @@ static void print_hello(void) {
 }
 
 int main(int argc, char **argv) {
-    is_mixed = argc == 3 && strcmp(argv[2], "mixed") == 0;
-    if (argc != 2 && !is_mixed) {
-        driver_fail("usage: soak THREADS [mixed]");
+    is_mixed = argc >= 3 && strcmp(argv[2], "mixed") == 0;
+    if (argc < 2 || argc > 4 || (argc > 2 && !is_mixed)) {
+        driver_fail("usage: soak THREADS [mixed [BLOCKS]]");
     }
     threads = (unsigned)driver_number(argv[1], 1, MAX_THREADS);
+    mixed_blocks = (uint32_t)driver_optional(argc, argv, 3, OLD, 1, MIXED_MOST_BLOCKS);
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* where only ancestors may trace (Yama) */
     latency_start();
     make_sizes();

@@ -14,11 +14,11 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     SMALLEST_BYTES = 16,
     MIXED_LARGEST_BYTES = 1040,
+    MIXED_MOST_BLOCKS = 10000000,
     SIZES = 4096, /* of the deck that sizes are drawn from */
     YOUNG = 512,
     MIDDLE = 4096,
@@ -95,7 +95,9 @@ static void make_sizes(void) {
     }
 }
 
-static bool is_mixed; /* what is done, written before the threads start */
+/* What is done, written before the threads start. */
+static bool is_mixed;
+static uint32_t mixed_blocks = OLD; /* of a worker */
 
 static size_t mixed_size(uint64_t bits) {
     return SMALLEST_BYTES +
@@ -122,8 +124,7 @@ static void fill(char *block, size_t size_bytes, uint64_t tag) {
 }
 
 static void check(const struct slot *slot) {
-    uint64_t last;
-    memcpy(&last, slot->block + slot->size_bytes - sizeof last, sizeof last);
+    uint64_t last = driver_last_word(slot->block, slot->size_bytes);
     if (__builtin_expect(last != driver_first_word(slot->block), 0)) {
         driver_fail("a block lost its contents");
     }

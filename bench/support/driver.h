@@ -94,4 +94,10 @@ static inline uint64_t driver_first_word(const void *block) {
     return *(const volatile uint64_t *)block;
 }
 
+static inline uint64_t driver_last_word(const void *block, size_t size_bytes) {
+    uint64_t word;
+    __builtin_memcpy(&word, (const char *)block + size_bytes - sizeof word, sizeof word);
+    return word;
+}
+
 #endif

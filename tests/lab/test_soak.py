@@ -19,7 +19,7 @@ from hakmem_lab.errors import RunError
 from hakmem_lab.measure import Allocator
 from hakmem_lab.soak import analysis, histogram
 from hakmem_lab.soak.calls import between_marks
-from hakmem_lab.soak.driver import Driver, Epoch, Work
+from hakmem_lab.soak.driver import SERVER, Driver, Epoch, Load, Work
 from hakmem_lab.soak.session import (
     STRETCHES,
     Observer,
@@ -56,8 +56,8 @@ def faulty(tmp_path: Path) -> Build:
 
 
 @contextmanager
-def running(allocator: Allocator, threads: int = 2, work: Work = Work.SERVER) -> Iterator[Driver]:
-    driver = Driver(allocator, threads, work)
+def running(allocator: Allocator, threads: int = 2, load: Load = SERVER) -> Iterator[Driver]:
+    driver = Driver(allocator, threads, load)
     try:
         yield driver
     finally:
@@ -78,13 +78,15 @@ def test_the_same_epochs_come_to_the_same_checksum() -> None:
         theirs.close()
 
 
-def test_random_mixed_replaces_blocks_of_one_table() -> None:
-    with running(HAKMEM, work=Work.MIXED) as ours, running(SYSTEM, work=Work.MIXED) as theirs:
+@pytest.mark.parametrize(("blocks", "alive"), [(None, 65_536), (4_000, 4_000)])
+def test_random_mixed_replaces_blocks_of_one_table(blocks: int | None, alive: int) -> None:
+    load = Load(Work.MIXED, blocks)
+    with running(HAKMEM, load=load) as ours, running(SYSTEM, load=load) as theirs:
         for _ in range(2):
             one, other = ours.epoch(0, 400_000, 60), theirs.epoch(0, 400_000, 60)
             assert one.checksum == other.checksum
             assert one.ops == other.ops == 2 * 400_000
-            assert abs(one.live_bytes - 2 * 65_536 * 528) < 1 << 20
+            assert abs(one.live_bytes - 2 * alive * 528) < 1 << 20
         ours.close()
         theirs.close()
 
@@ -139,6 +141,9 @@ def test_threads_come_and_go_within_an_epoch() -> None:
         (["0"], "", "out of range"),
         (["65"], "", "out of range"),
         (["1", "server"], "", "usage"),
+        (["1", "server", "400"], "", "usage"),
+        (["1", "mixed", "0"], "", "out of range"),
+        (["1", "mixed", "400", "1"], "", "usage"),
         (["1"], "100\n", "not: LEAD STEPS"),
         (["1"], "1 0\n", "out of range"),
         (["1"], "1 x\n", "out of range"),
@@ -330,6 +335,12 @@ def test_a_short_soak_writes_all_it_promises(tmp_path: Path) -> None:
     page = html.read_text()
     assert "p99.99" in page
     assert "<svg" in page
+
+
+def test_a_servers_heap_has_as_many_blocks_as_it_has() -> None:
+    done = hakmem("soak", "--seconds", "1", "--blocks", "400")
+    assert done.returncode == 1
+    assert "--blocks is for --work mixed" in done.stderr
 
 
 def test_a_planted_leak_and_planted_calls_are_found(faulty: Build) -> None:

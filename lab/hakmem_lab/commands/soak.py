@@ -29,10 +29,11 @@ from hakmem_lab.options import allocator_options
 from hakmem_lab.peers import registry
 from hakmem_lab.progress import Bar
 from hakmem_lab.soak import picture, result
-from hakmem_lab.soak.driver import Epoch, Work
+from hakmem_lab.soak.driver import Epoch, Load, Work
 from hakmem_lab.soak.session import Observer, Phase, Plan, Session, epoch_seconds_for, warmup_for
 
 INTERRUPTED = 130
+MIXED_MOST_BLOCKS = 10_000_000  # as in bench/soak_work.h
 
 
 def soak_command(
@@ -47,6 +48,15 @@ def soak_command(
     work: Annotated[
         Work, typer.Option(help="A server's heap, or blocks replaced at random.")
     ] = Work.SERVER,
+    blocks: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MIXED_MOST_BLOCKS,
+            metavar="N",
+            help="With --work mixed: alive in each thread; default: 65,536.",
+        ),
+    ] = None,
     epoch: Annotated[
         float | None,
         typer.Option(min=0.05, metavar="S", help="Length of an epoch; default: a sixtieth."),
@@ -67,13 +77,15 @@ def soak_command(
     """Drive long-lived heaps epoch by epoch: drift, variation, tail latency, system calls."""
     if png is not None and png.suffix not in (".png", ".svg"):
         raise LabError(f"--png writes .png or .svg, not {png.name}")
+    if blocks is not None and work is not Work.MIXED:
+        raise LabError("--blocks is for --work mixed: a server's heap has as many as it has")
     prepare(json, png, html)
     named = None if peers == "all" else names_of(peers or "")
     allocators, missing = registry.choose(named)
     allocators.insert(0, registry.hakmem(allocator_options(profile, settings or [])))
     length = epoch or epoch_seconds_for(seconds)
     warm = warmup or warmup_for(seconds, length)
-    plan = Plan(seconds, length, warm, threads, seed_of(seed), work)
+    plan = Plan(seconds, length, warm, threads, seed_of(seed), Load(work, blocks))
     with _Bar(err) as bar:
         soak = Session(plan, allocators, bar).run()
     summaries = result.summaries_of(soak)

@@ -42,6 +42,23 @@ class Work(StrEnum):
 
 
 @dataclass(frozen=True)
+class Load:
+    """blocks are those alive in each thread of random_mixed; None: as many as the driver likes."""
+
+    work: Work = Work.SERVER
+    blocks: int | None = None
+
+    def words(self) -> list[str]:
+        """The driver's arguments."""
+        if self.work is Work.SERVER:
+            return []
+        return [self.work, *([str(self.blocks)] if self.blocks is not None else [])]
+
+
+SERVER = Load()
+
+
+@dataclass(frozen=True)
 class Epoch:
     """What one epoch, or a stretch of it, showed. calls is None where they were not counted."""
 
@@ -113,7 +130,7 @@ def resident(pid: int) -> tuple[int, int]:
 class Driver:
     """A running driver with its proof; close() or stop() ends it."""
 
-    def __init__(self, allocator: Allocator, threads: int, work: Work = Work.SERVER) -> None:
+    def __init__(self, allocator: Allocator, threads: int, load: Load = SERVER) -> None:
         self.allocator = allocator
         self._home = tempfile.TemporaryDirectory(prefix="hakmem-soak-")
         self._directory = Path(self._home.name)
@@ -121,7 +138,7 @@ class Driver:
         self.pid = 0
         self.steps_so_far = 0
         self.hello: dict[str, Any] = {}
-        self._process = self._launch([str(threads), *([work] if work is not Work.SERVER else [])])
+        self._process = self._launch([str(threads), *load.words()])
         try:
             self._meet()
         except BaseException:

@@ -29,7 +29,7 @@ from enum import StrEnum
 
 from hakmem_lab.errors import RunError
 from hakmem_lab.measure import Allocator
-from hakmem_lab.soak.driver import Driver, Epoch, Work, joined
+from hakmem_lab.soak.driver import SERVER, Driver, Epoch, Load, joined
 
 PROBE_STEPS = 100_000
 FEWEST_STEPS = 1000
@@ -53,7 +53,7 @@ class Plan:
     warmup: int  # epochs
     threads: int
     seed: int
-    work: Work = Work.SERVER
+    load: Load = SERVER
 
 
 @dataclass
@@ -127,7 +127,7 @@ class Session:
     def _start(self) -> None:
         for life in self.soak.lives:
             try:
-                driver = Driver(life.allocator, self.soak.plan.threads, self.soak.plan.work)
+                driver = Driver(life.allocator, self.soak.plan.threads, self.soak.plan.load)
             except RunError as error:
                 life.failure = str(error)
                 continue
