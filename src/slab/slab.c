@@ -87,7 +87,9 @@ static struct span *take_span(unsigned shard, unsigned class, struct need need, 
         .slabs_least = shape->slabs_least,
         .alignment = 1,
         .state = SPAN_TAKEN,
-        .pages = need.is_first && shape->capacity > FEW_BLOCKS ? SPAN_UNTOUCHED : SPAN_USED,
+        .pages = need.is_first && shape->capacity > FEW_BLOCKS ? SPAN_UNTOUCHED
+                 : shape->size <= SLAB_BYTES                   ? SPAN_USED_ANYWHERE
+                                                               : SPAN_USED,
     };
     unsigned single = pool_single_slabs(class);
     if (need.is_only && single != 0) {

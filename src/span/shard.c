@@ -9,10 +9,10 @@
  *
  * A request that will use all of its pages takes free slabs that have been used, for
  * those are resident already: the lowest ones. So the same memory is used again and again while
- * the processor's caches have it, and what lies higher decays. Any other, and when there are none,
- * takes what was never used, from the SuperSlab with the fewest free slabs that holds it, and in
- * it the lowest place. Either way some SuperSlabs drain, become wholly free and go back to the
- * arena, where any shard or a large block can have them. */
+ * the processor's caches have it, and what lies higher decays. Any other, and when there are none
+ * (span.c:find_place asks the arena, too), takes what was never used, from the SuperSlab with the
+ * fewest free slabs that holds it, and in it the lowest place. Either way some SuperSlabs drain,
+ * become wholly free and go back to the arena, where any shard or a large block can have them. */
 #include "span/shard.h"
 
 #include "os/system.h"

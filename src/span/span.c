@@ -101,11 +101,24 @@ static struct span *take_place(struct span_shard *shard, struct place place,
     return span;
 }
 
+static struct place find_place(struct span_shard *shard, const struct span_request *request) {
+    struct place place = shard_find(shard, request);
+    bool would_grow = place.super != NULL &&
+                      untouched_bytes(place.super, slab_mask(place.first, place.slabs)) != 0;
+    bool looks_further = would_grow && request->pages == SPAN_USED_ANYWHERE;
+    struct super *used = looks_further ? arena_take_used() : NULL;
+    if (used == NULL)
+        return place;
+    shard_add(shard, used);
+    unsigned at = shard_find_run(~used->zero, request->slabs, request->alignment);
+    return (struct place){used, at < SUPER_SLABS ? at : 0, (unsigned)request->slabs};
+}
+
 /* What a shard has. *is_there: it has room; NULL all the same, that would pass the hard limit. */
 static struct span *take_own(struct span_shard *shard, const struct span_request *request,
                              bool *is_there, bool *is_untouched) {
     os_lock_acquire(&shard->lock);
-    struct place place = shard_find(shard, request);
+    struct place place = find_place(shard, request);
     *is_there = place.super != NULL;
     if (*is_there && charge(place.super, slab_mask(place.first, place.slabs)))
         return take_place(shard, place, request, is_untouched);
@@ -116,7 +129,7 @@ static struct span *take_own(struct span_shard *shard, const struct span_request
 static struct super *take_super(const struct span_request *request) {
     if (request->state == SPAN_GUARDED)
         return arena_take_apart(1);
-    struct super *used = request->pages == SPAN_USED ? arena_take_used() : NULL;
+    struct super *used = request->pages != SPAN_UNTOUCHED ? arena_take_used() : NULL;
     return used != NULL ? used : arena_take(1, 1);
 }
 

@@ -15,7 +15,12 @@ hak_inline unsigned span_guard_shard(void) { return span_shard_count() - 1; }
 
 /* Pages that have been used cost no fault, but are resident, all of them; untouched ones
  * become so one by one as they are written. */
-enum span_pages { SPAN_USED, SPAN_UNTOUCHED };
+enum span_pages {
+    SPAN_USED,          /* of the shard, as long as it has room */
+    SPAN_USED_ANYWHERE, /* the arena's before untouched ones of the shard: the heap does not grow
+                         * for a span beside free memory, but long blocks find that in pieces */
+    SPAN_UNTOUCHED,
+};
 
 struct span_request {
     size_t slabs;

@@ -56,6 +56,11 @@ def test_guarded_blocks_are_not_in_the_way_of_long_ones(run: Runner) -> None:
         run("long_blocks", 100, options="guard_rate=1001")
 
 
+@pytest.mark.parametrize("size", [48, 1000, 6000])
+def test_what_falls_and_grows_keeps_its_memory(run: Runner, size: int) -> None:
+    run("falls_and_grows", size, options="decay_ms=60000,guard_rate=0")
+
+
 @pytest.mark.parametrize("options", ["profile=balanced", "thp=always"])
 def test_few_mappings(run: Runner, options: str) -> None:
     # 512 ranges of moved pages cost two each; programs have some 100 of their own. Neighbours

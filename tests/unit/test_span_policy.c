@@ -135,6 +135,28 @@ static void test_lowest_used(void **state) {
     }
 }
 
+/* Used pages of the arena are better than untouched ones of the shard, for who says so. */
+static void test_used_of_the_arena(void **state) {
+    (void)state;
+    static const enum span_pages pages[] = {SPAN_USED, SPAN_USED_ANYWHERE};
+    for (int i = 0; i < 2; i++) {
+        span_purge_all();
+        struct span *whole = take_plain(6, SUPER_SLABS);
+        struct span *one = take_plain(6, 1);
+        size_t used = super_of(whole);
+        fill(whole);
+        span_give(whole);
+        span_release_warm(6);
+        struct span_request request = {3, 3, 1, SPAN_TAKEN, pages[i], 0};
+        bool is_zero;
+        struct span *three = span_take(6, &request, &is_zero);
+        assert_int_equal(is_zero, pages[i] == SPAN_USED);
+        assert_int_equal(super_of(three), pages[i] == SPAN_USED ? super_of(one) : used);
+        span_give(three);
+        span_give(one);
+    }
+}
+
 /* Used pages in a shorter span are better than a long span of untouched ones, but not
  * shorter than the request allows. */
 static void test_shorter_of_used(void **state) {
@@ -516,6 +538,7 @@ int main(void) {
         cmocka_unit_test(test_lowest_place),
         cmocka_unit_test(test_used_and_untouched),
         cmocka_unit_test(test_lowest_used),
+        cmocka_unit_test(test_used_of_the_arena),
         cmocka_unit_test(test_shorter_of_used),
         cmocka_unit_test(test_run_leaves_its_rest),
         cmocka_unit_test(test_run_shrinks_and_grows),
