@@ -45,6 +45,19 @@ hak_inline bool bitmap_has_all(const uint64_t *map, size_t first, size_t count) 
     return true;
 }
 
+/* Whether some of bits [first, first + count) are set. */
+hak_inline bool bitmap_has_any(const uint64_t *map, size_t first, size_t count) {
+    uint64_t found = 0;
+    while (count != 0) {
+        unsigned at = first % WORD_BITS;
+        unsigned part = (unsigned)hak_min(count, (size_t)(WORD_BITS - at));
+        found |= map[first / WORD_BITS] & bits_range(at, part);
+        first += part;
+        count -= part;
+    }
+    return found != 0;
+}
+
 /* Sets or clears bits [first, first + count); false if some were so already. */
 hak_inline bool bitmap_change(uint64_t *map, size_t first, size_t count, bool set) {
     bool all_changed = true;

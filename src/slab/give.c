@@ -27,15 +27,23 @@ static struct span *find_home(const struct size_class *shape, const void *block)
     return super != NULL ? &super->spans[slab] : NULL;
 }
 
-/* Of blocks from all over a large heap, the descriptors and the words of their bits have left the
- * processor's caches: asked for here all at once, they are not waited for one after the other.
- * Neighbours share theirs. Only where a span is one slab is a block's slab its span's first. */
-static void prefetch_bits(const struct size_class *shape, void *const *blocks, unsigned count) {
-    enum { FEWEST = 4 };
-    if (count < FEWEST || shape->slabs != 1)
-        return;
+/* Whether the first two are neighbours, or the first, the last and one between them near each
+ * other: so, most likely, are the others. */
+static bool are_near(const struct size_class *shape, void *const *blocks, unsigned count) {
     ptrdiff_t step = (char *)blocks[1] - (char *)blocks[0];
     if (step == (ptrdiff_t)shape->size || step == -(ptrdiff_t)shape->size)
+        return true;
+    uintptr_t from = (uintptr_t)blocks[0] - SLAB_BYTES;
+    return (uintptr_t)blocks[count / 2] - from < (size_t)2 * SLAB_BYTES &&
+           (uintptr_t)blocks[count - 1] - from < (size_t)2 * SLAB_BYTES;
+}
+
+/* Of blocks from all over a large heap, the descriptors and the words of their bits have left the
+ * processor's caches: asked for here all at once, they are not waited for one after the other.
+ * Near ones share theirs. Only where a span is one slab is a block's slab its span's first. */
+static void prefetch_bits(const struct size_class *shape, void *const *blocks, unsigned count) {
+    enum { FEWEST = 4 };
+    if (count < FEWEST || shape->slabs != 1 || are_near(shape, blocks, count))
         return;
     for (unsigned i = 0; i < count; i++) {
         size_t slab;
@@ -47,6 +55,38 @@ static void prefetch_bits(const struct size_class *shape, void *const *blocks, u
         uint64_t *bits = super_bitmap_place(super, slab, shape->capacity);
         __builtin_prefetch(&bits[index / WORD_BITS], 1);
     }
+}
+
+/* Gives a block if it is one in use of this span; the pool's lock is held. Every promise is looked
+ * at here, for a pointer may be stale or never have been right: exact multiple of the size, index
+ * below the capacity (which also rules out other slabs' blocks), bit not set. */
+hak_inline bool give_one(struct span *span, const struct size_class *shape, const void *block) {
+    /* No span has no home, and that is nobody's. */
+    uint32_t capacity = span->capacity; // NOLINT(clang-analyzer-core.NullDereference)
+    size_t offset = (size_t)((const char *)block - span->start);
+    uint32_t index = class_index(shape, offset);
+    if (index >= capacity || (size_t)index * shape->size != offset)
+        return false;
+    uint64_t *word = &span->free_bits[index / WORD_BITS];
+    uint64_t bit = UINT64_C(1) << (index % WORD_BITS);
+    if (hak_unlikely((*word & bit) != 0))
+        return false;
+    *word |= bit;
+    span->free_count++;
+    if (index / WORD_BITS < span->first_word)
+        span->first_word = (uint16_t)(index / WORD_BITS);
+    return true;
+}
+
+/* Whether it is worth while to look for neighbours: *step is how far the second block is from the
+ * first, up or down, and the fourth lies where it would in a row. */
+hak_inline bool begins_row(void *const *blocks, unsigned count, ptrdiff_t size, ptrdiff_t *step) {
+    enum { FEWEST = 4 };
+    if (count < FEWEST)
+        return false;
+    *step = (char *)blocks[1] - (char *)blocks[0];
+    return (*step == size || *step == -size) &&
+           (char *)blocks[FEWEST - 1] - (char *)blocks[0] == (FEWEST - 1) * *step;
 }
 
 /* How many of at most `most` blocks lie side by side, each so many bytes after the last: four at a
@@ -65,44 +105,50 @@ static unsigned count_neighbours(void **blocks, unsigned most, ptrdiff_t step) {
     return (unsigned)(at - blocks);
 }
 
-/* Gives the first of blocks if it is a block in use of this slab, and those after it that are
- * its neighbours: their bits are in the same word. Returns how many. The pool's lock is held.
- * Every promise is looked at here, for a pointer may be stale or never have been right: exact
- * multiple of the size, index below the capacity (which also rules out other slabs' blocks),
- * bit not set. */
-static unsigned give_neighbours(struct span *span, const struct size_class *shape, void **blocks,
-                                unsigned count) {
-    ptrdiff_t size = shape->size;
-    /* No span has no home, and that is nobody's. */
-    uint32_t capacity = span->capacity; // NOLINT(clang-analyzer-core.NullDereference)
-    ptrdiff_t offset = (const char *)blocks[0] - span->start;
-    uint32_t index = class_index(shape, (size_t)offset);
-    if (index >= capacity || index * size != offset)
+/* Gives neighbours, upwards or downwards, of which there may be more than one. 0: one of them is
+ * not in use, or they are not of this span: give_one tells which. */
+static unsigned give_row(struct span *span, const struct size_class *shape, void **blocks,
+                         unsigned count, ptrdiff_t step) {
+    size_t offset = (size_t)((const char *)blocks[0] - span->start);
+    uint32_t index = class_index(shape, offset);
+    if (index >= span->capacity || (size_t)index * shape->size != offset)
         return 0;
-    uint32_t bit = index % WORD_BITS;
-    uint64_t bits = UINT64_C(1) << bit;
-    unsigned same = 1;
-    ptrdiff_t step = count > 1 ? (char *)blocks[1] - (char *)blocks[0] : 0;
-    if (step == size) {
-        unsigned most = hak_min(WORD_BITS - bit, capacity - index);
-        same = count_neighbours(blocks, hak_min(most, count), step);
-        bits = bits_range(bit, same);
-    } else if (step == -size) {
-        same = count_neighbours(blocks, hak_min(bit, count - 1) + 1, step);
-        bits = bits_range((bit + 1 - same) % WORD_BITS, same);
+    uint32_t most = step > 0 ? span->capacity - index : index + 1;
+    unsigned row = count_neighbours(blocks, hak_min(most, count), step);
+    uint32_t first = step > 0 ? index : index + 1 - row;
+    if (hak_unlikely(bitmap_has_any(span->free_bits, first, row)))
+        return 0;
+    bitmap_change(span->free_bits, first, row, true);
+    span->free_count = (uint16_t)(span->free_count + row);
+    if (first / WORD_BITS < span->first_word)
+        span->first_word = (uint16_t)(first / WORD_BITS);
+    return row;
+}
+
+/* Whether the three first blocks are of one slab: two may be by chance. */
+hak_inline bool begins_near(void *const *blocks, unsigned count) {
+    return count > 2 && ((uintptr_t)blocks[0] ^ (uintptr_t)blocks[1]) < SLAB_BYTES &&
+           ((uintptr_t)blocks[0] ^ (uintptr_t)blocks[2]) < SLAB_BYTES;
+}
+
+/* Gives as many of the blocks as come next and are of this span, whose home is known: most programs
+ * free what lies near together, though not in order. Returns how many. */
+hak_noinline static unsigned give_near(struct span *span, const struct size_class *shape,
+                                       void **blocks, unsigned count) {
+    unsigned given = 0;
+    while (given < count) {
+        unsigned row = 0;
+        ptrdiff_t step;
+        if (begins_row(blocks + given, count - given, shape->size, &step))
+            row = give_row(span, shape, blocks + given, count - given, step);
+        if (row == 0) {
+            if (!give_one(span, shape, blocks[given]))
+                break;
+            row = 1;
+        }
+        given += row;
     }
-    uint64_t *word = &span->free_bits[index / WORD_BITS];
-    if (hak_unlikely((*word & bits) != 0)) {
-        same = 1; /* one of them is free already: which? */
-        bits = UINT64_C(1) << (index % WORD_BITS);
-        if ((*word & bits) != 0)
-            return 0;
-    }
-    *word |= bits;
-    span->free_count = (uint16_t)(span->free_count + same);
-    if (index / WORD_BITS < span->first_word)
-        span->first_word = (uint16_t)(index / WORD_BITS);
-    return same;
+    return given;
 }
 
 /* Reports a block that could not be given; the lock is no longer held. */
@@ -145,8 +191,7 @@ static unsigned give_to(unsigned shard, unsigned class, void **blocks, unsigned 
             blocks[rest++] = blocks[i++];
             continue;
         }
-        unsigned same = is_ours ? give_neighbours(span, shape, blocks + i, count - i) : 0;
-        if (hak_unlikely(same == 0)) {
+        if (hak_unlikely(!is_ours || !give_one(span, shape, blocks[i]))) {
             if (bad != NULL) {
                 *bad = blocks[i];
                 break;
@@ -154,6 +199,9 @@ static unsigned give_to(unsigned shard, unsigned class, void **blocks, unsigned 
             i++;
             continue;
         }
+        unsigned same = 1;
+        if (begins_near(blocks + i, count - i))
+            same += give_near(span, shape, blocks + i + 1, count - i - 1);
         pool_settle_given(pool, span, &retired);
         given += same;
         i += same;

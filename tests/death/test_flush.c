@@ -9,7 +9,9 @@
  * And neighbours, which go home together, end with their slab:
  *
  *   slab A   ... | block |
- *   slab B               | block | ...    right behind it */
+ *   slab B               | block | ...    right behind it
+ *
+ * In whatever order blocks come, each of a batch gets its bit, and nothing else does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,16 +112,96 @@ static void neighbours_end_with_their_slab(void **state) {
         assert_true(upper < SLABS);
         take_whole_slab(page_class, slabs[upper]);
     } while (slabs[upper][COUNT - 1] != (char *)slabs[upper - 1][0] + BYTES);
-    void *both[] = {slabs[upper - 1][0], slabs[upper][COUNT - 1]};
-    slab_give(page_class, both, 2);
-    assert_int_equal(span_of(slabs[upper - 1][0])->free_count, 1);
-    assert_int_equal(span_of(slabs[upper][0])->free_count, 1);
+    void *batch[COUNT + 1]; /* a lone one, then a row of half of the lower and half of the upper */
+    unsigned count = 0;
+    batch[count++] = slabs[upper - 1][COUNT - 1];
+    for (unsigned i = COUNT / 2; i-- > 0;)
+        batch[count++] = slabs[upper - 1][i];
+    for (unsigned i = 0; i < COUNT / 2; i++)
+        batch[count++] = slabs[upper][COUNT - 1 - i];
+    slab_give(page_class, batch, count);
+    assert_int_equal(span_of(slabs[upper - 1][0])->free_count, 1 + COUNT / 2);
+    assert_int_equal(span_of(slabs[upper][0])->free_count, COUNT / 2);
+}
+
+/* Places of a slab's blocks and what lies beside them. A block is in use that is not free. */
+enum { ROW_MOST = 80, PIECES = 6, BATCH_MOST = ROW_MOST * PIECES };
+
+struct scene {
+    unsigned class, capacity;
+    ptrdiff_t size;
+    struct span *span;
+    bool is_free[MOST];
+    unsigned free;
+    void *batch[BATCH_MOST];
+    unsigned count;
+};
+
+static unsigned below(unsigned bound) {
+    static uint64_t state = 7;
+    state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (unsigned)((state >> 33) % bound);
+}
+
+/* The first block stays in use, or the slab would be given back. */
+static void add(struct scene *scene, ptrdiff_t place, ptrdiff_t inside) {
+    if (place <= 0)
+        return;
+    scene->batch[scene->count++] = scene->span->start + place * scene->size + inside;
+    if (place < scene->capacity && inside == 0 && !scene->is_free[place]) {
+        scene->is_free[place] = true;
+        scene->free++;
+    }
+}
+
+/* Some in a row, up or down, which may end behind the slab; with one of them out of place, or all
+ * of them pointers into blocks, or just one alone. */
+static void add_piece(struct scene *scene) {
+    unsigned length = below(4) == 0 ? 1 : 1 + below(ROW_MOST);
+    ptrdiff_t step = below(2) == 0 ? 1 : -1;
+    ptrdiff_t inside = below(6) == 0 ? 16 : 0;
+    ptrdiff_t odd_one = below(2) == 0 ? (ptrdiff_t)below(length) : -1;
+    ptrdiff_t place = below(scene->capacity);
+    for (ptrdiff_t i = 0; i < length; i++, place += step)
+        add(scene, i == odd_one ? (ptrdiff_t)below(scene->capacity) : place, inside);
+}
+
+static void check_bits(const struct scene *scene) {
+    assert_int_equal(scene->span->free_count, scene->free);
+    for (unsigned i = 0; i < scene->capacity; i++)
+        assert_int_equal(bitmap_get(scene->span->free_bits, i), scene->is_free[i]);
+}
+
+/* slab_reclaim steps over what is not in use. */
+static void each_of_a_batch_gets_its_bit(void **state) {
+    (void)state;
+    static struct scene scene;
+    static void *taken[MOST];
+    scene.class = class_of(208);
+    scene.size = (ptrdiff_t)class_size(scene.class);
+    scene.capacity = size_classes[scene.class].capacity;
+    take_whole_slab(scene.class, taken);
+    scene.span = span_of(taken[0]);
+    for (int round = 0; round < 3000; round++) {
+        scene.count = 0;
+        for (unsigned pieces = 1 + below(PIECES); pieces > 0; pieces--)
+            add_piece(&scene);
+        slab_reclaim(scene.class, scene.batch, scene.count);
+        check_bits(&scene);
+        if (round % 3 != 0)
+            continue;
+        assert_int_equal(slab_take(0, scene.class, taken, scene.free, NULL), scene.free);
+        memset(scene.is_free, 0, sizeof scene.is_free);
+        scene.free = 0;
+        check_bits(&scene);
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_go_to_the_shard_of_their_slab),
         cmocka_unit_test(neighbours_end_with_their_slab),
+        cmocka_unit_test(each_of_a_batch_gets_its_bit),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -86,6 +86,27 @@ static void test_bitmaps(void **state) {
     }
 }
 
+/* Several bits at a time, across words, by one at a time. */
+static void test_ranges_of_bitmaps(void **state) {
+    (void)state;
+    enum { BITS = 256 };
+    uint64_t seed = 5;
+    for (int i = 0; i < 20000; i++) {
+        uint64_t map[4] = {0};
+        for (uint64_t n = random_below(&seed, 40); n > 0; n--)
+            bitmap_set(map, random_below(&seed, BITS));
+        size_t first = random_below(&seed, BITS);
+        size_t count = random_below(&seed, BITS - first + 1);
+        size_t set = 0;
+        for (size_t bit = first; bit < first + count; bit++)
+            set += bitmap_get(map, bit);
+        assert_int_equal(bitmap_has_any(map, first, count), set != 0);
+        assert_int_equal(bitmap_has_all(map, first, count), set == count);
+        assert_int_equal(bitmap_change(map, first, count, true), set == 0);
+        assert_true(bitmap_has_all(map, first, count));
+    }
+}
+
 static void test_arithmetic(void **state) {
     (void)state;
     for (size_t x = 0; x < 5000; x++) {
@@ -111,7 +132,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs),       cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_words),      cmocka_unit_test(test_bitmaps),
-        cmocka_unit_test(test_arithmetic),
+        cmocka_unit_test(test_arithmetic), cmocka_unit_test(test_ranges_of_bitmaps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
