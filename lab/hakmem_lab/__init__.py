@@ -15,6 +15,8 @@ From the bottom up:
     metrics    what is measured: units, titles, how figures are written
     report     results as JSON (the schema that others read)
     counting   system calls, counted in runs that are not timed
+    callgrind  the instructions that a run executes, by function
+    instructions   those of an operation, on the fast path and off it
     jobs       what compare compares: a program, or a server with a client
     difference two results of the same benchmarks: what has changed
     verdicts   what a comparison shows, in a sentence

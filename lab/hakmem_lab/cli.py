@@ -19,6 +19,7 @@ from hakmem_lab.commands.common import PASS_ON, err
 from hakmem_lab.commands.compare import compare_command
 from hakmem_lab.commands.demo import demo_command
 from hakmem_lab.commands.doctor import doctor_command
+from hakmem_lab.commands.instructions import instructions_command
 from hakmem_lab.commands.peers import peers_app
 from hakmem_lab.commands.results import results_app
 from hakmem_lab.commands.run import run_command
@@ -43,6 +44,7 @@ app.command("soak")(soak_command)
 app.command("doctor")(doctor_command)
 app.command("ab")(ab_command)
 app.command("bisect")(bisect_command)
+app.command("instructions")(instructions_command)
 app.command("symbolize")(symbolize_command)
 app.command("demo")(demo_command)
 app.add_typer(peers_app, name="peers")

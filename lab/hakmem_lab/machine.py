@@ -57,7 +57,9 @@ def sentence(description: dict[str, object]) -> str:
     memory = description.get("memory_bytes")
     gib = f"{int(memory) / 2**30:.0f} GiB, " if isinstance(memory, int) else ""
     kind = ", virtual machine" if description.get("virtual_machine") else ""
+    processors = description.get("processors")
+    plural = "" if processors == 1 else "s"
     return (
-        f"{description.get('cpu')}, {description.get('processors')} processors{kind}, {gib}"
+        f"{description.get('cpu')}, {processors} processor{plural}{kind}, {gib}"
         f"Linux {description.get('kernel')}, {description.get('libc')}"
     )

@@ -37,6 +37,8 @@ _ALL = (
     Metric("contended_per_mop", "locks", "contended locks per million operations"),
     Metric("contended_per_1000_slow", "locks", "contended locks per 1,000 slow calls"),
     Metric("page_faults_per_op", "faults", "page faults per operation"),
+    Metric("fast_instructions_per_op", "instructions", "instructions of malloc and free"),
+    Metric("slow_instructions_per_op", "instructions", "instructions of the slow path"),
     Metric("resident_bytes", "bytes", "resident memory"),
     # What drivers of the memory suite say; bench/support/memory.h has the how.
     Metric("average_rss_bytes", "bytes", "average resident memory"),

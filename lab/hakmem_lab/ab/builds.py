@@ -209,5 +209,9 @@ def commit_of(word: str, repository: Path) -> str:
         ) from None
 
 
+def date_of(commit: str, repository: Path) -> str:
+    return git(repository, "log", "-1", "--format=%cs", commit)
+
+
 def subject_of(commit: str, repository: Path) -> str:
     return git(repository, "log", "-1", "--format=%h %s", commit)

@@ -14,26 +14,22 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
-import subprocess
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
 import numpy as np
 
+from hakmem_lab import callgrind
 from hakmem_lab.ab import paired
 from hakmem_lab.ab.builds import Side
 from hakmem_lab.ab.workload import Workload
-from hakmem_lab.errors import MissingError, NotMappedError, RunError
-from hakmem_lab.measure import Allocator, environment
+from hakmem_lab.errors import NotMappedError, RunError
+from hakmem_lab.measure import Allocator
 from hakmem_lab.options import of_one_length
 from hakmem_lab.stats import Estimate
 
 # Divisors of a benchmark's length: the first pair that gives two different ones is taken.
 _LENGTHS = ((400, 100), (10, 5))
-_TIMEOUT_SECONDS = 900
 _CONFIDENCE = 0.95
 
 
@@ -94,43 +90,10 @@ def _of_operation(workload: Workload, allocator: Allocator) -> float:
 
 def _total(workload: Workload, allocator: Allocator) -> tuple[int, int]:
     """All instructions of a run, and how many operations the driver says it was."""
-    if shutil.which("valgrind") is None:
-        raise MissingError("--instructions needs callgrind: apt-get install valgrind")
-    with tempfile.TemporaryDirectory(prefix="hakmem-ab-") as name:
-        stdout = _callgrind(workload, allocator, Path(name))
-        profiles = [path.read_text(errors="replace") for path in Path(name).glob("profile.*")]
-    if not any(f" {allocator.library}\n" in text for text in profiles):
-        raise NotMappedError(f"{allocator.library} was not executed under callgrind")
-    total = sum(
-        int(line.split()[1])
-        for text in profiles
-        for line in text.splitlines()
-        if line.startswith("totals:")
-    )
-    return total, int(json.loads(stdout)["ops"]) if workload.has_operations else 1
-
-
-def _callgrind(workload: Workload, allocator: Allocator, folder: Path) -> bytes:
+    assert allocator.library is not None
     workload.make_ready()
-    command = workload.command
-    words = ["valgrind", "--tool=callgrind", "--quiet", "--trace-children=yes"]
-    words += [f"--callgrind-out-file={folder}/profile.%p", *command.words]
-    variables = {**command.variables, "LD_PRELOAD": str(allocator.library)}
-    try:
-        done = subprocess.run(
-            words,
-            input=command.stdin,
-            env=environment(allocator, variables),
-            cwd=command.directory,
-            capture_output=True,
-            timeout=_TIMEOUT_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise RunError(
-            f"{workload.name} did not end within {_TIMEOUT_SECONDS} seconds under callgrind"
-        ) from None
-    if done.returncode != 0:
-        complaint = done.stderr.decode(errors="replace").strip()[-300:]
-        raise RunError(f"{workload.name} failed under callgrind: {complaint}")
-    return done.stdout
+    profile = callgrind.profile(workload.name, workload.command, allocator)
+    if not profile.executed(allocator.library):
+        raise NotMappedError(f"{allocator.library} was not executed under callgrind")
+    ops = int(json.loads(profile.stdout)["ops"]) if workload.has_operations else 1
+    return profile.total, ops
