@@ -57,24 +57,33 @@ static void prefetch_bits(const struct size_class *shape, void *const *blocks, u
     }
 }
 
-/* Gives a block if it is one in use of this span; the pool's lock is held. Every promise is looked
- * at here, for a pointer may be stale or never have been right: exact multiple of the size, index
- * below the capacity (which also rules out other slabs' blocks), bit not set. */
-hak_inline bool give_one(struct span *span, const struct size_class *shape, const void *block) {
+/* Every promise is looked at under the pool's lock, for a pointer may be stale or never have been
+ * right: exact multiple of the size, index below the capacity (which also rules out other slabs'
+ * blocks), bit not set. The first two here; NO_INDEX: it is no block of this span. */
+enum { NO_INDEX = UINT16_MAX }; /* a slab has fewer blocks */
+hak_inline uint32_t find_index(const struct span *span, const struct size_class *shape,
+                               const void *block) {
     /* No span has no home, and that is nobody's. */
     uint32_t capacity = span->capacity; // NOLINT(clang-analyzer-core.NullDereference)
     size_t offset = (size_t)((const char *)block - span->start);
     uint32_t index = class_index(shape, offset);
-    if (index >= capacity || (size_t)index * shape->size != offset)
+    return index < capacity && (size_t)index * shape->size == offset ? index : NO_INDEX;
+}
+
+/* So many blocks from this index on are free now. */
+hak_inline void note_given(struct span *span, uint32_t first, unsigned count) {
+    span->free_count = (uint16_t)(span->free_count + count);
+    if (first / WORD_BITS < span->first_word)
+        span->first_word = (uint16_t)(first / WORD_BITS);
+}
+
+/* Gives a block if it is one in use of this span. */
+hak_inline bool give_one(struct span *span, const struct size_class *shape, const void *block) {
+    uint32_t index = find_index(span, shape, block);
+    if (index == NO_INDEX || hak_unlikely(bitmap_get(span->free_bits, index)))
         return false;
-    uint64_t *word = &span->free_bits[index / WORD_BITS];
-    uint64_t bit = UINT64_C(1) << (index % WORD_BITS);
-    if (hak_unlikely((*word & bit) != 0))
-        return false;
-    *word |= bit;
-    span->free_count++;
-    if (index / WORD_BITS < span->first_word)
-        span->first_word = (uint16_t)(index / WORD_BITS);
+    bitmap_set(span->free_bits, index);
+    note_given(span, index, 1);
     return true;
 }
 
@@ -109,9 +118,8 @@ static unsigned count_neighbours(void **blocks, unsigned most, ptrdiff_t step) {
  * not in use, or they are not of this span: give_one tells which. */
 static unsigned give_row(struct span *span, const struct size_class *shape, void **blocks,
                          unsigned count, ptrdiff_t step) {
-    size_t offset = (size_t)((const char *)blocks[0] - span->start);
-    uint32_t index = class_index(shape, offset);
-    if (index >= span->capacity || (size_t)index * shape->size != offset)
+    uint32_t index = find_index(span, shape, blocks[0]);
+    if (index == NO_INDEX)
         return 0;
     uint32_t most = step > 0 ? span->capacity - index : index + 1;
     unsigned row = count_neighbours(blocks, hak_min(most, count), step);
@@ -119,9 +127,7 @@ static unsigned give_row(struct span *span, const struct size_class *shape, void
     if (hak_unlikely(bitmap_has_any(span->free_bits, first, row)))
         return 0;
     bitmap_change(span->free_bits, first, row, true);
-    span->free_count = (uint16_t)(span->free_count + row);
-    if (first / WORD_BITS < span->first_word)
-        span->first_word = (uint16_t)(first / WORD_BITS);
+    note_given(span, first, row);
     return row;
 }
 

@@ -78,7 +78,8 @@ static struct need need_of(unsigned shard, unsigned class) {
 
 /* A span for a class. Its first slab may never hold more than a few blocks, so pages
  * that are resident already would be wasted on it; a class that has used one up wants
- * just those, in spans shorter than the best if need be. Of blocks over a slab a program often
+ * just those, in spans shorter than the best if need be, and the arena's before the heap
+ * grows. Of blocks over a slab that would leave long ones no place, and a program often
  * has one at a time: that one gets a span for itself. */
 static struct span *take_span(unsigned shard, unsigned class, struct need need, bool *is_zero) {
     const struct size_class *shape = &size_classes[class];

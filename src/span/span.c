@@ -101,6 +101,7 @@ static struct span *take_place(struct span_shard *shard, struct place place,
     return span;
 }
 
+/* In what the shard has, or has of the arena's from now on. */
 static struct place find_place(struct span_shard *shard, const struct span_request *request) {
     struct place place = shard_find(shard, request);
     bool would_grow = place.super != NULL &&
