@@ -35,7 +35,8 @@ class Profile:
 
     @property
     def total(self) -> int:
-        return sum(int(line.split()[1]) for line in self._lines() if line.startswith("totals:"))
+        lines = (line for text in self.texts for line in text.splitlines())
+        return sum(int(line.split()[1]) for line in lines if line.startswith("totals:"))
 
     def executed(self, library: Path) -> bool:
         return any(f" {library}\n" in text for text in self.texts)
@@ -46,9 +47,6 @@ class Profile:
         for text in self.texts:
             found += _functions(text.splitlines(), str(library))
         return found
-
-    def _lines(self) -> Iterable[str]:
-        return (line for text in self.texts for line in text.splitlines())
 
 
 def _functions(lines: Iterable[str], library: str) -> Counter[str]:

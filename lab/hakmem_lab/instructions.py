@@ -5,8 +5,10 @@ Callgrind counts a benchmark's measured operations, between the driver's calls o
 driver_stop. `malloc` and `free` themselves are the fast path; all else of the library that an
 operation executes is the slow one, shared by all blocks that a refill or a flush moves.
 
-Memory that decays and blocks guarded by chance are left out: a program under callgrind takes fifty
-times as long, and would do as much more of what goes by the clock.
+Memory that decays and blocks guarded by chance are left out: a program under callgrind takes
+fifty times as long, and would do as much more of what goes by the clock. Some of that is left (a
+heap that grows gives used pages back for fresh ones, so many a millisecond), so each is counted
+several times.
 """
 
 from __future__ import annotations
@@ -53,6 +55,7 @@ def added_to(kept: Document, new: Document) -> Document:
 
     return {
         **new,
+        "command": f"{kept['command']} && {new['command']}",
         "allocators": merged("allocators", "name"),
         "failed": merged("failed", "allocator"),
         "results": merged("results", "allocator"),

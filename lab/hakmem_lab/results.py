@@ -104,10 +104,9 @@ def _programs(view: View) -> str:
 def _caption(view: View) -> str:
     content = view.content
     date = str(content["created"])[:10]
-    runs = f"Medians of {content['runs']} interleaved runs" if content["runs"] > 1 else "Of one run"
     lines = [
-        f"{runs}, {date}, {machine.sentence(content['machine'])}. "
-        f"Again with: `{content['command']}`"
+        f"Medians of {content['runs']} interleaved runs, {date}, "
+        f"{machine.sentence(content['machine'])}. Again with: `{content['command']}`"
     ]
     versions = [
         f"{row['name']} {row['version']}" for row in content["allocators"] if row["version"]

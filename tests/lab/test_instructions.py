@@ -66,7 +66,7 @@ def _document(*rows: tuple[str, float]) -> dict[str, object]:
         "failed": [],
         "results": [{"allocator": name, "median": value} for name, value in rows],
         "ratios": [],
-        "created": "now",
+        "command": " ".join(name for name, _ in rows),
     }
 
 
@@ -75,6 +75,7 @@ def test_a_column_is_added_and_replaces_its_like() -> None:
     both = instructions.added_to(first, _document(("new", 3.0), ("newest", 4.0)))
     assert [row["name"] for row in both["allocators"]] == ["old", "new", "newest"]
     assert [row["median"] for row in both["results"]] == [1.0, 3.0, 4.0]
+    assert both["command"] == "old new && new newest"
 
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="there is no valgrind")

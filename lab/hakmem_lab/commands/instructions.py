@@ -11,7 +11,16 @@ import typer
 from hakmem_lab import instructions, report, suites, tables
 from hakmem_lab.ab import builds
 from hakmem_lab.commands.ab import recipe_of, side_of
-from hakmem_lab.commands.common import JsonOption, err, finish, names_of, out, prepare, typed
+from hakmem_lab.commands.common import (
+    JsonOption,
+    RunsOption,
+    err,
+    finish,
+    names_of,
+    out,
+    prepare,
+    typed,
+)
 from hakmem_lab.errors import LabError
 from hakmem_lab.measure import Allocator
 from hakmem_lab.peers import registry
@@ -26,6 +35,7 @@ def instructions_command(
     only: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Benchmarks; default: the micro suite.")
     ] = None,
+    runs: RunsOption = 3,
     json: JsonOption = None,
     add: Annotated[
         Path | None, typer.Option(metavar="F", help="Add the figures to those of a JSON file.")
@@ -36,7 +46,7 @@ def instructions_command(
         raise LabError("--json writes a new file, --add adds to one: which is it?")
     target = json or add
     prepare(target)
-    kept = report.read(add) if add is not None and add.exists() and add.stat().st_size else None
+    kept = report.read(add) if add is not None and add.exists() else None
     chosen = suites.choose("micro" if only is None else None, names_of(only) or [])
     benchmarks = [each for members in chosen.values() for each in members]
     columns = _columns(sides or [])
@@ -48,8 +58,8 @@ def instructions_command(
             Task(benchmark.name, each.name, partial(instructions.count, benchmark, each))
             for each in columns
         ]
-    samples = interleave(tasks, 1, 0, 0, err, "count")
-    experiment = report.Experiment(typed(), 1, 0, 0, columns[-1].name, columns, {})
+    samples = interleave(tasks, runs, 0, 0, err, "count")
+    experiment = report.Experiment(typed(), runs, 0, 0, columns[-1].name, columns, {})
     document = report.document(experiment, samples)
     if kept is not None:
         document = instructions.added_to(kept, document)
