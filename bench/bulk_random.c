@@ -2,13 +2,13 @@
 #include "bulk.h"
 
 /* The shuffle of Fisher and Yates: every order is equally likely. */
-static void shuffled(uint32_t *order) {
+static void shuffled(uint32_t *order, uint32_t count) {
     struct random random = RANDOM_SEED;
-    for (uint32_t i = 0; i < BULK_BLOCKS; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         uint32_t j = random_scale(random_high(random_next(&random)), i + 1);
         order[i] = order[j];
         order[j] = i;
     }
 }
 
-int main(void) { return bulk_main("bulk_random", shuffled, 4); }
+int main(int argc, char **argv) { return bulk_main(argc, argv, "bulk_random", shuffled, 4); }
