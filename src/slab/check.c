@@ -118,6 +118,12 @@ static bool check_slab(struct check *check, const struct super *super, const str
                             "slab %p of size class %zu with %u of %u blocks free is on list %u%s",
                             (void *)span->start, size_of(span), span->free_count, span->capacity,
                             span->fill_rank, is_listed ? "" : ", but on none");
+    if (span->settles_at != pool_settles_at(span, span->fill_rank))
+        return finding_note(check->finding,
+                            "slab %p of size class %zu, on list %u, is to be settled at %u of %u "
+                            "blocks free, not at %u",
+                            (void *)span->start, size_of(span), span->fill_rank, span->settles_at,
+                            span->capacity, pool_settles_at(span, span->fill_rank));
     check->slabs[span_class(span)] += span->slabs;
     return true;
 }

@@ -38,53 +38,84 @@ static bool are_near(const struct size_class *shape, void *const *blocks, unsign
            (uintptr_t)blocks[count - 1] - from < (size_t)2 * SLAB_BYTES;
 }
 
-/* Of blocks from all over a large heap, the descriptors and the words of their bits have left the
- * processor's caches: asked for here all at once, they are not waited for one after the other.
- * Near ones share theirs. Only where a span is one slab is a block's slab its span's first. */
-static void prefetch_bits(const struct size_class *shape, void *const *blocks, unsigned count) {
-    enum { FEWEST = 4 };
-    if (count < FEWEST || shape->slabs != 1 || are_near(shape, blocks, count))
-        return;
-    for (unsigned i = 0; i < count; i++) {
-        size_t slab;
-        struct super *super = find_slab(blocks[i], &slab);
-        if (super == NULL)
-            continue;
-        uint32_t index = class_index(shape, (uintptr_t)blocks[i] % SLAB_BYTES);
-        __builtin_prefetch(&super->spans[slab], 1);
-        uint64_t *bits = super_bitmap_place(super, slab, shape->capacity);
-        __builtin_prefetch(&bits[index / WORD_BITS], 1);
-    }
-}
-
 /* Every promise is looked at under the pool's lock, for a pointer may be stale or never have been
  * right: exact multiple of the size, index below the capacity (which also rules out other slabs'
  * blocks), bit not set. The first two here; NO_INDEX: it is no block of this span. */
 enum { NO_INDEX = UINT16_MAX }; /* a slab has fewer blocks */
+hak_inline uint32_t index_at(const struct size_class *shape, uint32_t capacity, size_t offset) {
+    uint32_t index = class_index(shape, offset);
+    return index < capacity && (size_t)index * shape->size == offset ? index : NO_INDEX;
+}
+
 hak_inline uint32_t find_index(const struct span *span, const struct size_class *shape,
                                const void *block) {
     /* No span has no home, and that is nobody's. */
     uint32_t capacity = span->capacity; // NOLINT(clang-analyzer-core.NullDereference)
-    size_t offset = (size_t)((const char *)block - span->start);
-    uint32_t index = class_index(shape, offset);
-    return index < capacity && (size_t)index * shape->size == offset ? index : NO_INDEX;
+    return index_at(shape, capacity, (size_t)((const char *)block - span->start));
 }
 
 /* So many blocks from this index on are free now. */
 hak_inline void note_given(struct span *span, uint32_t first, unsigned count) {
     span->free_count = (uint16_t)(span->free_count + count);
     if (first / WORD_BITS < span->first_word)
-        span->first_word = (uint16_t)(first / WORD_BITS);
+        span->first_word = (uint8_t)(first / WORD_BITS);
+}
+
+/* Gives the block of this index unless it is free. */
+hak_inline bool give_index(struct span *span, uint32_t index) {
+    uint64_t *word = &span->free_bits[index / WORD_BITS];
+    uint64_t bit = UINT64_C(1) << index % WORD_BITS;
+    if (hak_unlikely((*word & bit) != 0))
+        return false;
+    *word |= bit;
+    note_given(span, index, 1);
+    return true;
 }
 
 /* Gives a block if it is one in use of this span. */
 hak_inline bool give_one(struct span *span, const struct size_class *shape, const void *block) {
     uint32_t index = find_index(span, shape, block);
-    if (index == NO_INDEX || hak_unlikely(bitmap_get(span->free_bits, index)))
+    return index != NO_INDEX && give_index(span, index);
+}
+
+/* Where blocks from all over a large heap belong, as far as their addresses tell. */
+enum { PLACES_MAX = 256 }; /* a flush moves no more at a time */
+struct places {
+    struct span *spans[PLACES_MAX]; /* NULL: no block of this class can be there */
+    uint16_t indexes[PLACES_MAX];
+};
+
+/* Their descriptors and the words of their bits have left the processor's caches: asked for here,
+ * all at once and before the lock is taken, they are not waited for one after the other. Near
+ * blocks share theirs: false, there are no places. Nor if a span is more than one slab, for then a
+ * block's slab need not be its span's first. */
+static bool find_places(struct places *places, const struct size_class *class, void *const *blocks,
+                        unsigned count) {
+    enum { FEWEST = 4 };
+    const struct size_class shape = *class; /* of our own: not read anew for each block */
+    const struct bitmap_places bitmaps = super_bitmap_places(shape.capacity);
+    if (count < FEWEST || count > PLACES_MAX || shape.slabs != 1 || are_near(class, blocks, count))
         return false;
-    bitmap_set(span->free_bits, index);
-    note_given(span, index, 1);
+    for (unsigned i = 0; i < count; i++) {
+        size_t slab;
+        struct super *super = find_slab(blocks[i], &slab);
+        uint32_t index = index_at(&shape, shape.capacity, (uintptr_t)blocks[i] % SLAB_BYTES);
+        places->spans[i] = NULL;
+        if (super == NULL || index == NO_INDEX)
+            continue;
+        places->spans[i] = &super->spans[slab];
+        places->indexes[i] = (uint16_t)index;
+        __builtin_prefetch(&super->spans[slab], 1);
+        __builtin_prefetch(&super_bitmap_at(super, bitmaps, slab)[index / WORD_BITS], 1);
+    }
     return true;
+}
+
+/* The span that got the block of this place, or NULL: it is no block in use of this home. */
+hak_inline struct span *give_placed(const struct places *places, unsigned i, uint16_t home) {
+    struct span *span = places->spans[i];
+    bool is_given = span != NULL && span_home(span) == home && give_index(span, places->indexes[i]);
+    return is_given ? span : NULL;
 }
 
 /* Whether it is worth while to look for neighbours: *step is how far the second block is from the
@@ -187,27 +218,31 @@ static unsigned give_to(unsigned shard, unsigned class, void **blocks, unsigned 
     unsigned rest = 0;
     unsigned given = 0;
     const uint16_t ours = home_make(shard, class);
-    prefetch_bits(shape, blocks, count);
+    struct places places;
+    bool has_places = find_places(&places, shape, blocks, count);
     struct pool *pool = pool_lock(shard, class);
     for (unsigned i = 0; i < count;) {
-        struct span *span = find_home(shape, blocks[i]);
-        uint16_t home = span != NULL ? span_home(span) : 0;
-        bool is_ours = home == ours;
-        if (hak_unlikely(!is_ours) && home_class(home) == class) { /* another shard's */
-            blocks[rest++] = blocks[i++];
-            continue;
-        }
-        if (hak_unlikely(!is_ours || !give_one(span, shape, blocks[i]))) {
-            if (bad != NULL) {
-                *bad = blocks[i];
-                break;
-            }
-            i++;
-            continue;
-        }
         unsigned same = 1;
-        if (begins_near(blocks + i, count - i))
-            same += give_near(span, shape, blocks + i + 1, count - i - 1);
+        struct span *span = has_places ? give_placed(&places, i, ours) : NULL;
+        if (span == NULL) {
+            span = find_home(shape, blocks[i]);
+            uint16_t home = span != NULL ? span_home(span) : 0;
+            bool is_ours = home == ours;
+            if (hak_unlikely(!is_ours) && home_class(home) == class) { /* another shard's */
+                blocks[rest++] = blocks[i++];
+                continue;
+            }
+            if (hak_unlikely(!is_ours || !give_one(span, shape, blocks[i]))) {
+                if (bad != NULL) {
+                    *bad = blocks[i];
+                    break;
+                }
+                i++;
+                continue;
+            }
+            if (begins_near(blocks + i, count - i))
+                same += give_near(span, shape, blocks + i + 1, count - i - 1);
+        }
         pool_settle_given(pool, span, &retired);
         given += same;
         i += same;

@@ -259,7 +259,7 @@ static bool return_hole(struct span *span, const struct hole *hole) {
     if (hole->is_purged)
         mark_purged(span, hole->page, hole->pages);
     span->free_count = (uint16_t)(span->free_count + hole->blocks);
-    span->first_word = (uint16_t)hak_min((unsigned)span->first_word, hole->block / WORD_BITS);
+    span->first_word = (uint8_t)hak_min((unsigned)span->first_word, hole->block / WORD_BITS);
     return bitmap_change(span->free_bits, hole->block, hole->blocks, true);
 }
 

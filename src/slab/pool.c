@@ -48,6 +48,19 @@ unsigned pool_wanted_rank(const struct span *span) {
     return (span->free_count * (unsigned)FILL_RANKS - 1) / span->capacity;
 }
 
+unsigned pool_settles_at(const struct span *span, unsigned rank) {
+    if (rank == FILL_UNLISTED)
+        return 1;
+    if (rank == FILL_RANKS - 1)
+        return span->capacity - 1u; /* all, or all but the one that it keeps */
+    return (rank + 1) * span->capacity / FILL_RANKS + 1;
+}
+
+static void set_rank(struct span *span, unsigned rank) {
+    span->fill_rank = (uint8_t)rank;
+    span->settles_at = (uint16_t)pool_settles_at(span, rank);
+}
+
 /* Puts a slab on the list that its number of free blocks asks for. */
 void pool_settle(struct pool *pool, struct span *span) {
     unsigned rank = pool_wanted_rank(span);
@@ -61,7 +74,7 @@ void pool_settle(struct pool *pool, struct span *span) {
         pool_count(&pool->partial_count, -1);
     else
         list_push_front(&pool->partial[rank], &span->link);
-    span->fill_rank = (uint8_t)rank;
+    set_rank(span, rank);
 }
 
 void pool_unlist(struct pool *pool, struct span *span) {
@@ -69,7 +82,7 @@ void pool_unlist(struct pool *pool, struct span *span) {
         return;
     list_remove(&span->link);
     pool_count(&pool->partial_count, -1);
-    span->fill_rank = FILL_UNLISTED;
+    set_rank(span, FILL_UNLISTED);
 }
 
 struct span *pool_fullest(struct pool *pool) {

@@ -50,8 +50,10 @@ hak_inline void pool_count(_Atomic uint32_t *counter, int change) {
     atomic_store_explicit(counter, count + (uint32_t)change, memory_order_relaxed);
 }
 
-/* The list that a slab's number of free blocks asks for; FILL_UNLISTED: none. */
+/* The list that a slab's number of free blocks asks for; FILL_UNLISTED: none. And the number of
+ * free blocks from which one on that list, which only gets blocks back, must be settled. */
 unsigned pool_wanted_rank(const struct span *span);
+unsigned pool_settles_at(const struct span *span, unsigned rank);
 
 /* Puts a slab on the list that its number of free blocks asks for; takes it off all. */
 void pool_settle(struct pool *pool, struct span *span);
@@ -78,11 +80,10 @@ void pool_settle_empty(struct pool *pool, struct span *span, struct list *retire
 /* Both for a slab that has got blocks back. Seldom is there anything to do: a slab is given
  * to in many small steps. */
 hak_inline void pool_settle_given(struct pool *pool, struct span *span, struct list *retired) {
-    uint8_t ranks = (uint8_t)(span->fill_rank + 1); /* 0: unlisted */
-    if (hak_unlikely(span->free_count * (unsigned)FILL_RANKS > ranks * (unsigned)span->capacity))
-        pool_settle(pool, span);
-    if (hak_unlikely(span->free_count + 1u >= span->capacity)) /* or all but one, which it keeps */
-        pool_settle_empty(pool, span, retired);
+    if (hak_likely(span->free_count < span->settles_at))
+        return;
+    pool_settle(pool, span);
+    pool_settle_empty(pool, span, retired);
 }
 
 /* Writes a map entry for each slab of a span. */

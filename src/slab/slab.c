@@ -257,7 +257,7 @@ static unsigned take_from(struct span *span, uint32_t size, void **end, unsigned
         class_index(&size_classes[span_class(span)], (size_t)((char *)*at - span->start));
     span->touched = (uint16_t)hak_max((unsigned)span->touched, last + 1);
     span->free_count = (uint16_t)(span->free_count - taken);
-    span->first_word = (uint16_t)w;
+    span->first_word = (uint8_t)w;
     return taken;
 }
 

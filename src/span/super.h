@@ -46,9 +46,10 @@ struct span {
     _Atomic uint16_t home; /* its pool (slab/pool.h), 0: none; read without a lock to find the
                             * lock, then checked under it */
     uint8_t fill_rank;     /* which of the class's lists it is on */
+    uint8_t first_word;    /* no bit is set in the words below */
     uint16_t capacity;     /* blocks */
     uint16_t free_count;   /* bits set in free_bits */
-    uint16_t first_word;   /* no bit is set in the words below */
+    uint16_t settles_at;   /* so many may belong on another list, or be all */
     uint16_t touched;      /* blocks from this index on have been zero all along */
     struct list link;
     union {
@@ -119,17 +120,30 @@ hak_inline unsigned super_index_of_slab(const struct super *super, const void *p
     return (unsigned)((size_t)((const char *)pointer - super->start) >> SLAB_SHIFT);
 }
 
-/* Where the bits of capacity blocks are, of a span that starts at a slab of super. */
-hak_inline uint64_t *super_bitmap_place(struct super *super, size_t first, unsigned capacity) {
+/* Where the bits of spans of so many blocks are in a struct super: of one that starts at slab i, at
+ * first + i * step bytes. */
+struct bitmap_places {
+    size_t first, step;
+};
+hak_inline struct bitmap_places super_bitmap_places(unsigned capacity) {
     if (capacity <= SPAN_INLINE_WORDS * WORD_BITS)
-        return super->spans[first].inline_bits;
-    return capacity <= SPAN_SHORT_WORDS * WORD_BITS ? super->short_bitmaps[first]
-                                                    : super->bitmaps[first];
+        return (struct bitmap_places){offsetof(struct super, spans[0].inline_bits),
+                                      sizeof(struct span)};
+    if (capacity <= SPAN_SHORT_WORDS * WORD_BITS)
+        return (struct bitmap_places){offsetof(struct super, short_bitmaps),
+                                      SPAN_SHORT_WORDS * sizeof(uint64_t)};
+    return (struct bitmap_places){offsetof(struct super, bitmaps),
+                                  SPAN_BITMAP_WORDS * sizeof(uint64_t)};
+}
+hak_inline uint64_t *super_bitmap_at(struct super *super, struct bitmap_places places,
+                                     size_t slab) {
+    return (uint64_t *)((char *)super + places.first + slab * places.step);
 }
 
 /* The bitmap of a span, for capacity blocks, that will be written. */
 hak_inline uint64_t *super_bitmap(struct super *super, struct span *span) {
-    uint64_t *bitmap = super_bitmap_place(super, (size_t)(span - super->spans), span->capacity);
+    struct bitmap_places places = super_bitmap_places(span->capacity);
+    uint64_t *bitmap = super_bitmap_at(super, places, (size_t)(span - super->spans));
     if (bitmap != span->inline_bits)
         atomic_store_explicit(&super->has_bitmaps, true, memory_order_relaxed);
     return bitmap;

@@ -11,7 +11,8 @@
  *   slab A   ... | block |
  *   slab B               | block | ...    right behind it
  *
- * In whatever order blocks come, each of a batch gets its bit, and nothing else does. */
+ * In whatever order blocks come, from one slab or from many, each of a batch gets its bit, and
+ * nothing else does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -197,11 +198,97 @@ static void each_of_a_batch_gets_its_bit(void **state) {
     }
 }
 
+/* A heap that is freed in no order: slabs of two shards, and one of another class. */
+enum { MANY = 9, OTHER_SHARDS = 2, MOST_SCATTERED = 256 };
+
+struct heap {
+    unsigned class, capacity;
+    ptrdiff_t size;
+    struct span *spans[MANY];
+    bool is_free[MANY][MOST];
+    unsigned free[MANY];
+    char *stranger; /* slab of the other class */
+};
+
+static void take_heap(struct heap *heap) {
+    static void *blocks[MOST];
+    heap->class = class_of(224);
+    heap->size = (ptrdiff_t)class_size(heap->class);
+    heap->capacity = size_classes[heap->class].capacity;
+    for (unsigned i = 0; i < MANY; i++) {
+        unsigned shard = i < OTHER_SHARDS;
+        assert_int_equal(slab_take(shard, heap->class, blocks, heap->capacity, NULL),
+                         heap->capacity);
+        heap->spans[i] = span_of(blocks[0]);
+        memset(heap->is_free[i], 0, sizeof heap->is_free[i]);
+        heap->free[i] = 0;
+    }
+    assert_int_equal(slab_take(0, class_of(240), blocks, 1, NULL), 1);
+    heap->stranger = span_of(blocks[0])->start;
+}
+
+/* A block of the heap, in use or not, or a pointer that only one of the checks refuses. The first
+ * block of each slab stays in use. */
+static void *scattered(struct heap *heap) {
+    static char outside[16];
+    unsigned i = below(MANY);
+    unsigned place = 1 + below(heap->capacity - 1);
+    char *block = heap->spans[i]->start + place * heap->size;
+    switch (below(24)) {
+    case 0:
+        return block + 16;
+    case 1:
+        return heap->spans[i]->start + heap->capacity * heap->size;
+    case 2:
+        return heap->stranger + place * heap->size;
+    case 3:
+        return outside;
+    default:
+        heap->free[i] += !heap->is_free[i][place];
+        heap->is_free[i][place] = true;
+        return block;
+    }
+}
+
+static void check_heap(const struct heap *heap) {
+    for (unsigned i = 0; i < MANY; i++) {
+        const struct span *span = heap->spans[i];
+        assert_int_equal(span->free_count, heap->free[i]);
+        assert_true(span->free_count < span->settles_at);
+        for (unsigned place = 0; place < heap->capacity; place++)
+            assert_int_equal(bitmap_get(span->free_bits, place), heap->is_free[i][place]);
+    }
+}
+
+static void scattered_blocks_get_their_bits(void **state) {
+    (void)state;
+    static struct heap heap;
+    static void *batch[MOST_SCATTERED];
+    for (int round = 0; round < 60; round++) {
+        take_heap(&heap);
+        for (int part = 0; part < 12; part++) {
+            unsigned count = 1 + below(MOST_SCATTERED);
+            for (unsigned i = 0; i < count; i++)
+                batch[i] = scattered(&heap);
+            slab_reclaim(heap.class, batch, count);
+            check_heap(&heap);
+        }
+        for (unsigned i = 0; i < MANY; i++) { /* the last ones that are in use */
+            for (unsigned place = 0; place < heap.capacity; place++) {
+                void *block = heap.spans[i]->start + place * heap.size;
+                if (!heap.is_free[i][place])
+                    slab_give(heap.class, &block, 1);
+            }
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_go_to_the_shard_of_their_slab),
         cmocka_unit_test(neighbours_end_with_their_slab),
         cmocka_unit_test(each_of_a_batch_gets_its_bit),
+        cmocka_unit_test(scattered_blocks_get_their_bits),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -446,6 +446,7 @@ static void test_lists_of_a_pool(void **state) {
     assert_int_equal(slab_take(0, class_of(SMALL) + 1, &block, 1, NULL), 1);
     assert_true(rank < FILL_RANKS && other->is_open);
     ASSERT_FINDS(slabs, span->fill_rank, FILL_UNLISTED, "is on list");
+    ASSERT_FINDS(slabs, span->settles_at, 0, "is to be settled at 0");
     ASSERT_FINDS(slabs, span->link.next, NULL, "is broken, or longer than");
     ASSERT_FINDS(slabs, span->link.previous, &span->link, "is broken, or longer than");
     list_remove(&span->link);
