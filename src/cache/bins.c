@@ -165,10 +165,10 @@ static bool is_worth_a_bin(const struct thread *thread, struct bin_info *info, u
     size_t bytes = class_size(class);
     bool at_once = bytes <= AT_ONCE_BYTES && !info->was_refused;
     if (is_large(bytes) && !comes_again(thread, info, class))
-        info->early_misses = 0;
-    if (at_once || info->early_misses >= EARLY_MISSES)
+        info->misses = 0;
+    if (at_once || info->misses >= EARLY_MISSES)
         return true;
-    info->early_misses++;
+    info->misses++;
     return false;
 }
 

@@ -2,7 +2,8 @@
  *
  * A refill takes half of a bin's capacity in one go, a flush gives the older
  * half home in one go: a thread that frees and allocates in turns stays away
- * from both ends. The blocks of a refill are stacked so that they are handed out
+ * from both ends. One that for long has only taken, or only given, goes from one
+ * end nearly to the other. The blocks of a refill are stacked so that they are handed out
  * in ascending order of address. bins.c says how large bins are, flush.c how
  * blocks go home, slots.c what bins are made of.
  *
@@ -12,6 +13,8 @@
 #include "os/system.h"
 
 enum {
+    ONE_WAY = 8,     /* misses in a row; of two kinds that are equally likely, by chance 1 in 256 */
+    SPARE_SHARE = 8, /* of a bin, from the other end: not each call the other way is a miss */
     TICK_PERIOD = 4, /* slow calls between looks at the clock */
     AGE_MIN_MS = 10, /* a thread's bins are looked through at most this often */
     AHEAD_MS = 32,   /* and for pages that come next: so a short-lived one pays for none */
@@ -36,6 +39,15 @@ static void push(struct bin *bin, void *block) {
     bin_set_top(bin, top);
 }
 
+/* How many of so many blocks a miss moves: half, but of a class with which the program builds or
+ * drops something large, as the misses before this one tell, nearly all. */
+static unsigned batch(struct bin_info *info, bool is_full, unsigned blocks) {
+    unsigned alike = info->was_full == is_full ? info->misses : 0;
+    info->was_full = is_full;
+    info->misses = (uint8_t)hak_min(alike + 1, (unsigned)ONE_WAY);
+    return alike == ONE_WAY ? blocks - blocks / SPARE_SHARE : (blocks + 1) / 2;
+}
+
 void *cache_take(struct thread *thread, unsigned class) {
     struct bin *bin = &thread->own->bins[class];
     if (*bin_top(bin) != NULL || bin_unpark_for_call(thread, class))
@@ -50,7 +62,7 @@ void *cache_take(struct thread *thread, unsigned class) {
         bins_note_moved(thread, class, 1, 0);
         return slab_take_one(thread->shard, class, &is_zero);
     }
-    unsigned want = info->capacity / 2 + 1u;
+    unsigned want = batch(info, false, info->capacity);
     unsigned fresh = 0;
     unsigned got = slab_take(thread->shard, class, info->base + 1, want, &fresh);
     if (got == 0)
@@ -107,8 +119,9 @@ static void give_own(struct thread *thread, unsigned class, void *block) {
     }
     unsigned held = (unsigned)(bin_top(bin) - info->base);
     if (held >= info->capacity) {
-        bins_note_moved(thread, class, 0, (held + 1) / 2);
-        bin_flush_oldest(bin, info->base, class, (held + 1) / 2);
+        unsigned given = batch(info, true, held);
+        bins_note_moved(thread, class, 0, given);
+        bin_flush_oldest(bin, info->base, class, given);
     }
     push(bin, block);
 }

@@ -69,10 +69,12 @@ struct bin_info {
     bool was_emptied : 1;     /* by growth by chance: its next miss says nothing of its size */
     bool was_still : 1;       /* at the last look by time it held as many as at the one before */
     bool was_refused : 1;     /* while not open: there was no room for it */
+    bool was_full : 1;        /* at its last miss; else empty */
     bool has_next_page : 1;   /* or wants none: its slab's next page is in memory (populate.c) */
     uint8_t level;            /* how many it held at the last look; while not open: what the thread
                                * had moved at the last miss, in such blocks. Low bits of either */
-    uint8_t early_misses;     /* while not open: blocks taken without a bin */
+    uint8_t misses; /* in a row, all of them refills or all flushes; while not open: blocks
+                     * taken without a bin */
 };
 
 struct thread {

@@ -147,6 +147,49 @@ static void test_flush_keeps_the_newest(void **state) {
     thread_end(thread);
 }
 
+/* Misses move half a bin, but where one follows the other nearly all of it, until one comes of the
+ * other kind. */
+static void test_one_way_moves_more(void **state) {
+    (void)state;
+    enum { ALIKE = 8 };
+    struct thread *thread = busy_thread();
+    unsigned class = class_of(48);
+    unsigned misses = 0, half = 0, full = 0, refills = 0;
+    for (int i = 0; i < BLOCKS; i++) {
+        uint64_t taken = slab_stats(class).taken;
+        blocks[i] = thread_malloc(thread, class);
+        taken = slab_stats(class).taken - taken;
+        unsigned capacity = own_capacity(thread, class);
+        misses += taken != 0;
+        unsigned most = misses <= ALIKE ? (capacity + 1) / 2 : capacity - capacity / 8;
+        assert_true(taken <= most); /* a slab may have fewer left */
+        refills += misses > ALIKE && taken == most;
+    }
+    assert_true(refills > 0);
+    for (int i = 0; i < BLOCKS; i++) {
+        unsigned held = own_count(thread, class);
+        uint64_t given = slab_stats(class).given;
+        thread_free(thread, blocks[i]);
+        given = slab_stats(class).given - given;
+        if (given == 0)
+            continue;
+        bool is_half = half < ALIKE;
+        assert_int_equal(given, is_half ? (held + 1) / 2 : held - held / 8);
+        half += is_half;
+        full += !is_half;
+    }
+    assert_true(full > 0);
+    /* The next refill is one of half again. */
+    cache_flush(thread);
+    uint64_t taken = slab_stats(class).taken;
+    blocks[0] = thread_malloc(thread, class);
+    taken = slab_stats(class).taken - taken;
+    assert_int_equal(taken, (own_capacity(thread, class) + 1) / 2);
+    thread_free(thread, blocks[0]);
+    assert_thread_is_sound(thread);
+    thread_end(thread);
+}
+
 /* Bins that are not used make room for those that are. */
 static void test_idle_bins_shrink(void **state) {
     (void)state;
@@ -447,6 +490,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_use_earns_room),
         cmocka_unit_test(test_last_in_first_out),
         cmocka_unit_test(test_flush_keeps_the_newest),
+        cmocka_unit_test(test_one_way_moves_more),
         cmocka_unit_test(test_idle_bins_shrink),
         cmocka_unit_test(test_bins_at_rest_go_home),
         cmocka_unit_test(test_parked_bins_count),
