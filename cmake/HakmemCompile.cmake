@@ -64,6 +64,17 @@ function(hakmem_counted target)
   endif()
 endfunction()
 
+# Intel's processors from Skylake to Cascade Lake decode anew, each time, the 32 bytes at whose end a
+# branch lies (docs/decisions/0065). The assembler moves branches away from there, if it can.
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
+  include(CheckCCompilerFlag)
+  set(branch_flag -mbranches-within-32B-boundaries)
+  if(NOT CMAKE_C_COMPILER_ID MATCHES Clang)
+    string(PREPEND branch_flag -Wa,)
+  endif()
+  check_c_compiler_flag(${branch_flag} HAKMEM_MOVES_BRANCHES)
+endif()
+
 function(hakmem_allocator_flags target)
   hakmem_counted(${target})
   target_compile_options(
@@ -79,7 +90,8 @@ function(hakmem_allocator_flags target)
       -fexceptions -fasynchronous-unwind-tables
       $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
       # endbr64 in front of malloc and free costs more than it protects in a leaf of this size.
-      $<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},x86_64>:-fcf-protection=none>)
+      $<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},x86_64>:-fcf-protection=none>
+      $<$<BOOL:${HAKMEM_MOVES_BRANCHES}>:${branch_flag}>)
   target_compile_definitions(${target} PUBLIC HAK_DEBUG=$<BOOL:${HAKMEM_DEBUG}>
                                               HAK_HAS_UNWINDER=$<BOOL:${HAKMEM_HAS_UNWINDER}>)
 endfunction()
