@@ -19,7 +19,7 @@ from hakmem_lab.errors import RunError
 from hakmem_lab.measure import Allocator
 from hakmem_lab.soak import analysis, histogram
 from hakmem_lab.soak.calls import between_marks
-from hakmem_lab.soak.driver import SERVER, Driver, Epoch, Load, Work
+from hakmem_lab.soak.driver import SERVER, Driver, Epoch, Load, Work, joined
 from hakmem_lab.soak.session import (
     STRETCHES,
     Observer,
@@ -109,6 +109,22 @@ def test_the_bytes_alive_stay_the_same_and_one_call_in_64_is_timed() -> None:
         assert epoch.resident_bytes > epoch.live_bytes > 20 << 20
         for calls in (epoch.malloc, epoch.free):
             assert 0.9 < calls.total() * 64 / epoch.ops < 1.1
+
+
+def test_stretches_become_one_epoch_with_the_memory_of_the_middle_one() -> None:
+    with running(SYSTEM) as driver:
+        stretches = [driver.epoch(0, 10_000, 60) for _ in range(3)]
+    last = stretches[-1]
+    shown = [
+        replace(each, resident_bytes=resident, live_bytes=live)
+        for each, resident, live in zip(stretches, (7, 90, 8), (5, 1, 4), strict=True)
+    ]
+    epoch = joined(shown)
+    assert (epoch.resident_bytes, epoch.live_bytes) == (8, 4)
+    assert epoch.ops == sum(each.ops for each in stretches)
+    assert (epoch.start_ns, epoch.end_ns) == (stretches[0].start_ns, last.end_ns)
+    assert (epoch.checksum, epoch.steps_so_far) == (last.checksum, last.steps_so_far)
+    assert epoch.malloc.total() == sum(each.malloc.total() for each in stretches)
 
 
 def workers_of(pid: int) -> set[int]:

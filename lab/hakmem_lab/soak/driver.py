@@ -12,6 +12,7 @@ import json
 import os
 import select
 import signal
+import statistics
 import subprocess
 import tempfile
 import time
@@ -97,7 +98,8 @@ class Epoch:
 
 
 def joined(stretches: Sequence[Epoch]) -> Epoch:
-    """One after the other as a whole; memory is what it was at the end."""
+    """One after the other as a whole; memory is the median of what it was at the end of each, for
+    at one moment an allocator may have just taken or purged what the next one shows otherwise."""
     taking = histogram.merge(each.malloc for each in stretches)
     giving = histogram.merge(each.free for each in stretches)
     return replace(
@@ -106,6 +108,9 @@ def joined(stretches: Sequence[Epoch]) -> Epoch:
         thread_ns=sum(each.thread_ns for each in stretches),
         cpu_ns=sum(each.cpu_ns for each in stretches),
         ops=sum(each.ops for each in stretches),
+        live_bytes=round(statistics.median(each.live_bytes for each in stretches)),
+        resident_bytes=round(statistics.median(each.resident_bytes for each in stretches)),
+        proportional_bytes=round(statistics.median(each.proportional_bytes for each in stretches)),
         minor_faults=sum(each.minor_faults for each in stretches),
         major_faults=sum(each.major_faults for each in stretches),
         switches=sum(each.switches for each in stretches),
