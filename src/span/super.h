@@ -59,6 +59,7 @@ struct span {
     uint64_t inline_bits[SPAN_INLINE_WORDS]; /* free_bits of a slab of few blocks */
 };
 _Static_assert(sizeof(struct span) == HAK_CACHE_LINE, "a descriptor is a cache line");
+_Static_assert(SPAN_BITMAP_WORDS <= UINT8_MAX, "first_word names any word");
 
 /* Where a SuperSlab is. */
 enum super_home { SUPER_IN_ARENA, SUPER_IN_SHARD, SUPER_IN_RUN };
