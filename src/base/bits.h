@@ -10,10 +10,21 @@
 
 enum { WORD_BITS = 64 };
 
-/* Undefined for 0. */
-hak_inline unsigned bit_lowest(uint64_t word) { return (unsigned)__builtin_ctzll(word); }
-hak_inline unsigned bit_highest(uint64_t word) { return 63u - (unsigned)__builtin_clzll(word); }
 hak_inline unsigned bit_count(uint64_t word) { return (unsigned)__builtin_popcountll(word); }
+
+/* Both undefined for 0. */
+hak_inline unsigned bit_lowest(uint64_t word) { return (unsigned)__builtin_ctzll(word); }
+hak_inline unsigned bit_highest(uint64_t word) {
+#if defined(__x86_64__)
+    if (!__builtin_constant_p(word)) {
+        /* BSR leaves its result as it was for 0, and so waits for whoever wrote that register
+         * last; a compiler takes any. Here it is the one that it waits for anyway. */
+        __asm__("bsrq %0, %0" : "+r"(word) : : "cc");
+        return (unsigned)word;
+    }
+#endif
+    return 63u - (unsigned)__builtin_clzll(word);
+}
 
 /* The lowest n bits set, n <= 64. */
 hak_inline uint64_t bits_low(unsigned n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }

@@ -19,7 +19,16 @@
 #define LARGEST_RESERVATION (64 * GIB)
 #define SMALLEST_RESERVATION (64 * MIB)
 
-enum { PLACE_TRIES = 8, PROBE_BYTES = 16 * SUPER_BYTES };
+enum {
+    PLACE_TRIES = 8,
+    PROBE_BYTES = 16 * SUPER_BYTES,
+
+    /* Where the class map begins in its first page. Slabs begin on a page, and so do the blocks
+     * that a small program writes to most. Many processors let a load wait for an earlier store
+     * whose address is the same but for the page, and free looks into the map just after its
+     * caller has written to the block (docs/decisions/0066). */
+    MAP_START_BYTES = 3072 + 32,
+};
 
 /* What free reads lies on one cache line: 32 bytes, all that this file has in a section, which
  * is aligned as a whole, for compilers order variables as they like. */
@@ -85,12 +94,12 @@ bool window_init(size_t bytes, uint64_t seed) {
     }
     size_t slabs = bytes / SLAB_BYTES;
     size_t page = os_page_size();
-    size_t map_bytes = align_up(slabs * sizeof *window_map, page);
+    size_t map_bytes = align_up(MAP_START_BYTES + slabs * sizeof *window_map, page);
     size_t super_bytes = align_up(slabs / SUPER_SLABS * sizeof *window_supers, page);
     char *tables = os_map_table(map_bytes + super_bytes);
     if (tables == NULL)
         return false;
-    window_map = (_Atomic uint16_t *)(void *)tables;
+    window_map = (_Atomic uint16_t *)(void *)(tables + MAP_START_BYTES);
     window_supers = (struct super * _Atomic *)(void *)(tables + map_bytes);
     window_first_slab = (uintptr_t)place >> SLAB_SHIFT;
     window_slab_count = slabs;
@@ -99,10 +108,17 @@ bool window_init(size_t bytes, uint64_t seed) {
 
 /* Makes whole pages writable around [first, first + count) entries of a table. */
 static bool open_table(void *table, size_t entry_bytes, size_t first, size_t count) {
+    char *low = (char *)table + first * entry_bytes;
+    char *high = low + count * entry_bytes;
     size_t page = os_page_size();
-    size_t low = align_down(first * entry_bytes, page);
-    size_t high = align_up((first + count) * entry_bytes, page);
-    return os_table_make_writable((char *)table + low, high - low);
+    low -= (uintptr_t)low % page;
+    return os_table_make_writable(low, align_up((size_t)(high - low), page));
+}
+
+/* How many entries of a table lie below the end of the page that the entry before end is on. */
+static size_t entries_to_page_end(void *table, size_t entry_bytes, size_t end) {
+    uintptr_t start = (uintptr_t)table;
+    return (align_up(start + end * entry_bytes, os_page_size()) - start) / entry_bytes;
 }
 
 /* Both tables are open below these; the arena opens them in ascending order
@@ -112,18 +128,19 @@ static size_t supers_open;
 
 bool window_open(size_t first, size_t count) {
     size_t slabs_end = (first + count) * SUPER_SLABS;
-    size_t page_entries = os_page_size() / sizeof(uint16_t);
     if (slabs_end > map_open_slabs) {
         if (!open_table(window_map, sizeof *window_map, map_open_slabs, slabs_end - map_open_slabs))
             return false;
-        map_open_slabs = hak_min(align_up(slabs_end, page_entries), window_slab_count);
+        map_open_slabs = hak_min(entries_to_page_end(window_map, sizeof *window_map, slabs_end),
+                                 window_slab_count);
     }
     if (first + count > supers_open) {
         if (!open_table(window_supers, sizeof *window_supers, supers_open,
                         first + count - supers_open))
             return false;
-        size_t page_supers = os_page_size() / sizeof(void *);
-        supers_open = hak_min(align_up(first + count, page_supers), window_super_count());
+        supers_open =
+            hak_min(entries_to_page_end(window_supers, sizeof *window_supers, first + count),
+                    window_super_count());
     }
     return true;
 }
