@@ -4,6 +4,7 @@
 
 #include "front/front.h"
 #include "modes/guard.h"
+#include "os/clear.h"
 #include "span/large.h"
 #include "span/move.h"
 #include "span/report.h"
@@ -26,7 +27,9 @@ static hak_noinline void *zeroed_pages(size_t size) {
     struct request request = {
         .bin = front_bin_of(size), .wants_zero = true, .size = size, .alignment = 1};
     void *block = front_serve(request, &is_zero);
-    return block == NULL || is_zero ? block : memset(block, 0, size);
+    if (block != NULL && !is_zero)
+        os_clear(block, size, false);
+    return block;
 }
 
 void *front_zeroed(size_t size) {

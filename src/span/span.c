@@ -8,8 +8,6 @@
  * heads; the arena's may be taken inside it. Commit and purge run unlocked. */
 #include "span/span.h"
 
-#include <string.h>
-
 #include "os/clear.h"
 #include "os/memory.h"
 #include "os/system.h"
@@ -66,7 +64,7 @@ static void clear_whole(struct super *super) {
         atomic_store_explicit(&super->is_collapsed, false, memory_order_relaxed);
         return;
     }
-    os_clear_pages(start, SUPER_BYTES);
+    os_clear(start, SUPER_BYTES, true);
     super->is_written = true;
 }
 
@@ -81,7 +79,7 @@ static void clear_used(struct super *super, uint32_t used, const char *end) {
         unsigned count = bit_lowest(~((uint64_t)used >> first));
         char *start = super->start + (size_t)first * SLAB_BYTES;
         if (start < end)
-            memset(start, 0, hak_min((size_t)(end - start), (size_t)count * SLAB_BYTES));
+            os_clear(start, hak_min((size_t)(end - start), (size_t)count * SLAB_BYTES), false);
         used &= ~slab_mask(first, count);
     }
 }
