@@ -21,6 +21,14 @@
 #define hak_cold __attribute__((cold, noinline))
 #define hak_inline static inline __attribute__((always_inline))
 
+/* Has a compiler keep a value where functions return theirs: else it takes another register, and
+ * moves it there in the end. No instruction by itself. */
+#if defined(__x86_64__)
+#define hak_in_result_register(value) __asm__("" : "+a"(value))
+#else
+#define hak_in_result_register(value) ((void)(value))
+#endif
+
 /* Declares a variable that files of the library share: without "hidden" each
  * access would go through a table of addresses. */
 #define hak_global extern __attribute__((visibility("hidden")))

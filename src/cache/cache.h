@@ -135,6 +135,18 @@ hak_inline void bin_set_limit(struct bin *bin, void **limit) {
     atomic_store_explicit(&bin->limit, limit, memory_order_relaxed);
 }
 
+/* Whether a bin with this top has no room. The comparison itself reads the limit: compilers load
+ * what is atomic into a register first. */
+hak_inline bool bin_is_full(const struct bin *bin, void **top) {
+#if defined(__x86_64__)
+    bool is_full;
+    __asm__("cmpq %2, %1" : "=@ccae"(is_full) : "r"(top), "m"(bin->limit));
+    return is_full;
+#else
+    return top >= bin_limit(bin);
+#endif
+}
+
 hak_inline unsigned bin_parked(const struct bin_info *info) {
     return atomic_load_explicit(&info->parked, memory_order_relaxed);
 }
@@ -157,7 +169,7 @@ hak_inline void *cache_pop(struct thread *thread, unsigned class) {
 hak_inline bool cache_push(struct thread *thread, uint16_t entry, void *block) {
     struct bin *bin = (struct bin *)((char *)&thread->cache + entry);
     void **top = bin_top(bin);
-    if (top >= bin_limit(bin))
+    if (bin_is_full(bin, top))
         return false;
     top[1] = block;
     bin_set_top(bin, top + 1);
