@@ -5,10 +5,9 @@
  *   stream                      ------->  written to memory, and in no cache afterwards
  *   libc      what memset does with so many bytes: on many processors one instruction for all
  *
- * Where the caches have the lines, memset is fastest; so are what the program does with them next
- * and plain stores to them. So a few lines are read, and the clock tells where they came from: a
- * cache takes some 20 ns for one, memory 80 and more. Thus nobody need know how large the caches
- * are, nor who else has used them meanwhile.
+ * Where the caches have the lines, memset is fastest, and it leaves them there. So a few lines are
+ * read, and the clock tells where they came from: a cache takes some 20 ns for one, memory 80 and
+ * more. Thus nobody need know how large the caches are, nor who else has used them meanwhile.
  *
  * Where memory has them, which way is fastest depends on the processor: streaming takes a third of
  * the time of stores on one, a quarter more than they on another, and memset lies between them. So
@@ -67,30 +66,34 @@ bool os_is_cached(const void *start, size_t bytes) {
 
 #if defined(__SSE2__)
 /* The page tables are asked two pages early. */
-static void store_lines(char *start, const char *end, size_t page) {
+hak_inline void clear_lines(char *start, const char *end, bool streams) {
     const __m128i zero = _mm_setzero_si128();
+    size_t page = os_page_size();
     for (char *line = start; line < end; line += HAK_CACHE_LINE) {
-        if (is_aligned((uintptr_t)line, page))
-            _mm_prefetch(line + 2 * page, _MM_HINT_T0);
+        if (is_aligned((uintptr_t)line, page)) {
+            if (streams)
+                _mm_prefetch(line + 2 * page, _MM_HINT_NTA);
+            else
+                _mm_prefetch(line + 2 * page, _MM_HINT_T0);
+        }
         __m128i *part = (__m128i *)(void *)line;
-        for (size_t i = 0; i < HAK_CACHE_LINE / sizeof zero; i++)
-            _mm_store_si128(&part[i], zero);
+        for (size_t i = 0; i < HAK_CACHE_LINE / sizeof zero; i++) {
+            if (streams)
+                _mm_stream_si128(&part[i], zero);
+            else
+                _mm_store_si128(&part[i], zero);
+        }
         __asm__ volatile("" : : : "memory"); /* else a compiler calls memset for all of it */
     }
 }
 
-static void stream_lines(char *start, const char *end, size_t page) {
-    const __m128i zero = _mm_setzero_si128();
-    for (char *line = start; line < end; line += HAK_CACHE_LINE) {
-        if (is_aligned((uintptr_t)line, page))
-            _mm_prefetch(line + 2 * page, _MM_HINT_NTA);
-        __m128i *part = (__m128i *)(void *)line;
-        for (size_t i = 0; i < HAK_CACHE_LINE / sizeof zero; i++)
-            _mm_stream_si128(&part[i], zero);
-    }
-    /* atomic: cold, correctness; its partner is whoever gets the block from this thread: only a
-     * full fence puts streamed stores in order with others. */
-    atomic_thread_fence(memory_order_seq_cst);
+static void store_lines(char *start, const char *end) { clear_lines(start, end, false); }
+
+static void stream_lines(char *start, const char *end) {
+    clear_lines(start, end, true);
+    /* atomic: cold, correctness; its partner is whoever gets the block from this thread: without it
+     * streamed stores may be seen after the ones that follow them. */
+    __builtin_ia32_sfence();
 }
 #endif
 
@@ -99,9 +102,9 @@ void os_clear_by(enum clear_way way, void *start, size_t bytes) {
 #if defined(__SSE2__)
     char *end = rest + align_down(bytes, HAK_CACHE_LINE);
     if (way == CLEAR_STORE)
-        store_lines(rest, end, os_page_size());
+        store_lines(rest, end);
     if (way == CLEAR_STREAM)
-        stream_lines(rest, end, os_page_size());
+        stream_lines(rest, end);
     if (way != CLEAR_LIBC)
         rest = end;
 #endif

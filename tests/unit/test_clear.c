@@ -1,5 +1,5 @@
-/* Clearing: all of it and nothing beside, whichever way; a glance at where they lie reads
- * them alone and changes nothing; and the way that has been fastest is taken. */
+/* Clearing: all of it and nothing beside, whichever way; a glance at where pages lie reads them
+ * alone and changes nothing; and the way that has been fastest is taken. */
 #include "support.h"
 
 #include <string.h>
