@@ -128,7 +128,7 @@ static void give_own(struct thread *thread, unsigned class, void *block) {
 
 static void give_foreign(struct thread *thread, unsigned row, unsigned class, void *block) {
     struct bin *bin = &thread->cache.rows[row].bins[class];
-    if (bin_top(bin) != NULL && bin_top(bin) >= bin_limit(bin)) {
+    if (bin_top(bin) != NULL && bin_is_full(bin, bin_top(bin))) {
         unsigned given = bin_flush_foreign(bin, class);
         bins_note_moved(thread, class, 0, given);
         bin_adapt_foreign(thread, bin, class);
