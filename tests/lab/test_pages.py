@@ -1,5 +1,6 @@
 """Pages and pictures: whole, readable without a network, and with the figures in them."""
 
+import os
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
@@ -92,6 +93,7 @@ def test_the_page_of_a_program(tmp_path: Path) -> None:
     target = tmp_path / "new folder" / "page.html"
     pages.write(target, view(PROGRAM))
     text = check_page(target.read_text()).text
+    count = len(os.sched_getaffinity(0))
     for words in (
         "job under 3 allocators",
         "HAKMEM against glibc: 10 % faster",
@@ -100,7 +102,7 @@ def test_the_page_of_a_program(tmp_path: Path) -> None:
         "40.0 MiB",
         "Missing: snmalloc (no <cargo> & co)",
         "hakmem bench",
-        "processors",
+        f"{count} processor" if count == 1 else f"{count} processors",
     ):
         assert words in text
 
