@@ -11,7 +11,8 @@
  * Small programs have many classes of a few slabs each, and would pay for all of them.
  * So a step is never more than an eighth of what the class has in the shard already.
  * A class of many slabs is beyond learning: it takes several at once, a sixteenth of what
- * it has, all their pages populated.
+ * it has, all their pages populated; where the shard has many SuperSlabs, those of a fresh one may
+ * be a huge page, which is there as a whole (span/collapse.c).
  *
  * Once a class does not grow any more, it needs more only when the number of its blocks
  * happens to be higher than ever, more seldom each time. That finds what was taken ahead;
@@ -50,6 +51,8 @@ static size_t most_bytes(unsigned class) {
     return class_size(class) > LARGEST_BLOCK_BYTES ? 0 : options_profile()->populate_max_bytes;
 }
 
+bool populate_is_wanted(unsigned class) { return most_bytes(class) != 0; }
+
 /* How many slabs the blocks would fill that the class has handed out since the start. */
 static uint64_t slabs_taken(const struct pool *pool, unsigned class) {
     return pool->taken * class_size(class) / SLAB_BYTES;
@@ -68,7 +71,7 @@ bool populate_is_growing(const struct pool *pool, unsigned class) {
 unsigned populate_slabs(const struct pool *pool, unsigned class) {
     unsigned slabs = atomic_load_explicit(&pool->slab_count, memory_order_relaxed);
     unsigned ahead = hak_min(slabs / AHEAD_SHARE, (unsigned)AHEAD_SLABS);
-    return most_bytes(class) == 0 ? 1 : hak_max(ahead, 1u);
+    return populate_is_wanted(class) ? hak_max(ahead, 1u) : 1;
 }
 
 size_t populate_fresh(struct pool *pool, unsigned class, const struct span *span) {
@@ -83,7 +86,7 @@ size_t populate_fresh(struct pool *pool, unsigned class, const struct span *span
     bytes = hak_min(bytes, slabs * SLAB_BYTES / MOST_SHARE);
     bytes = align_down(hak_min(bytes, span_bytes(span)), os_page_size());
     /* One page is cheaper by a fault. */
-    return bytes > os_page_size() && os_populate(span->start, bytes) ? bytes : 0;
+    return bytes > os_page_size() && span_populate(span->start, bytes) ? bytes : 0;
 }
 
 void populate_learn(struct pool *pool, const struct span *span) {
@@ -94,7 +97,7 @@ void populate_learn(struct pool *pool, const struct span *span) {
 bool populate_wants_next(unsigned class) {
     size_t size = class_size(class);
     return size > os_page_size() / NEXT_MOST_BLOCKS && size <= os_page_size() / NEXT_LEAST_BLOCKS &&
-           most_bytes(class) != 0;
+           populate_is_wanted(class);
 }
 
 /* What of a slab has been handed out, as it was under the pool's lock. */

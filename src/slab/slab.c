@@ -88,6 +88,7 @@ static struct span *take_span(unsigned shard, unsigned class, struct need need, 
         .slabs_least = shape->slabs_least,
         .alignment = 1,
         .state = SPAN_TAKEN,
+        .grows = need.is_growing && populate_is_wanted(class),
         .pages = need.is_first && shape->capacity > FEW_BLOCKS ? SPAN_UNTOUCHED
                  : shape->size <= SLAB_BYTES                   ? SPAN_USED_ANYWHERE
                                                                : SPAN_USED,
@@ -113,7 +114,7 @@ static unsigned add_span(unsigned shard, unsigned class, struct need need, bool 
     list_init(&span->link);
     mark_all_free(span, class);
     span->touched = (uint16_t)(*is_zero ? span->capacity - span->free_count : span->capacity);
-    bool may_populate = *is_zero && need.is_growing;
+    bool may_populate = *is_zero && need.is_growing && !span_is_collapsed(span);
     pages_begin(span, may_populate ? populate_fresh(&pools[shard][class], class, span) : 0);
     struct pool *pool = pool_lock(shard, class);
     span_set_home(span, home_make(shard, class));

@@ -473,6 +473,7 @@ void arena_purge(struct purge *purge) {
             size_t bytes = bit_count(~super->zero) * (size_t)SLAB_BYTES;
             limits_discharge(bytes);
             super->zero = ALL_SLABS;
+            super->blank = 0;
             super->is_written = false;
             purge->done_bytes += bytes;
         }

@@ -186,6 +186,11 @@ static bool check_slabs(struct check *check, const struct span_shard *shard, str
 
 static bool check_super(struct check *check, const struct span_shard *shard, struct sums *sums,
                         const struct super *super) {
+    if ((super->blank & ~(super->free & ~super->zero)) != 0)
+        return finding_note(
+            check->finding,
+            "SuperSlab %p (shard %u): slabs 0x%x are blank, of 0x%x that are free and used",
+            (void *)super->start, number_of(shard), super->blank, super->free & ~super->zero);
     if (!super->committed || (super->zero & ~super->free) != 0)
         return finding_note(
             check->finding,

@@ -1,13 +1,23 @@
-/* What is in memory all over becomes huge pages, where the heap is large and the program runs long.
+/* What is in memory all over becomes huge pages, where the heap is large and the program runs long;
+ * and what soon will be, where that is the faster way to have it.
  *
  *   | page | page | page | page | ...  all of a SuperSlab |
  *   |                    huge page                        |   collapsed, by the scavenger
  *   | page | page | hole | page | ...                     |   split, before a part of it goes
  *
+ *   | page | ...... untouched ............................ |
+ *   | slab |       blank: huge page, reads as zero         |   collapsed, as a heap grows
+ *
  * A processor remembers where some 2,000 pages lie; a program whose blocks lie on more of them
  * waits for its page tables. Huge pages that are asked for beforehand (OS_THP_ALWAYS) are resident
  * as a whole from the first byte on. What is resident already costs nothing more; but a page that
  * is shared since a fork would be copied, so those are left alone.
+ *
+ * A fresh SuperSlab of a class that grows will be written all over before another one is begun. One
+ * huge page for it costs half of what its single ones cost; or, where the kernel or a host below it
+ * has none at hand, several times as much. A program that uses its memory has that back within
+ * seconds, if it is not too much: so both ways are timed. What of it nobody takes is free and used
+ * memory as any other, and decays.
  *
  * Split, for of a huge page of which a part is not wanted any more the kernel keeps all until it
  * gets round to it, although that part counts as resident no more.
@@ -17,7 +27,8 @@
  * for some, and it takes a small share of the processor time that the program uses.
  *
  * Lock: purge_lock, for one SuperSlab at a time, so that no slabs go meanwhile. Holes inside slabs
- * may (slab/pages.c): then their pages are there again, and zero, as they are marked. */
+ * may (slab/pages.c): then their pages are there again, and zero, as they are marked. A fresh one
+ * is nobody else's; it is left as it is where somebody has the lock. */
 #include "os/huge_pages.h"
 #include "os/mappings.h"
 #include "os/memory.h"
@@ -35,6 +46,12 @@ enum {
     MISSING_PART = 32,      /* of the pages, which may come in besides */
     SPLIT_REST_MS = 10000,  /* what was split was not wanted whole */
     REFUSED_REST_MS = 1000, /* the kernel has no memory for it now, or never */
+    WORTH_TIMES = 4,        /* a fresh one may take so many times as long as single pages */
+    TRIAL_EVERY = 32,       /* fresh ones: one goes the other way, to see how long that takes now */
+    AVERAGED_BYTES = 16 << 20,
+    MOST_TIMES = 8,
+    FAILED_NS = 100000000,
+    MIB_SHIFT = 20,
 };
 
 /* Of the scavenger, of which there is one at a time. */
@@ -55,10 +72,12 @@ bool span_may_collapse(void) {
 }
 
 static bool kernel_gives(void) {
-    static bool is_known;
-    if (!is_known && os_huge_page_bytes(SUPER_BYTES) != SUPER_BYTES)
-        atomic_store_explicit(&is_never_given, true, memory_order_relaxed);
-    is_known = true;
+    static _Atomic bool is_known;
+    if (!atomic_load_explicit(&is_known, memory_order_relaxed)) {
+        if (os_huge_page_bytes(SUPER_BYTES) != SUPER_BYTES)
+            atomic_store_explicit(&is_never_given, true, memory_order_relaxed);
+        atomic_store_explicit(&is_known, true, memory_order_relaxed);
+    }
     return !atomic_load_explicit(&is_never_given, memory_order_relaxed);
 }
 
@@ -115,6 +134,68 @@ void span_collapse(void) {
     }
     progress.used_us += os_thread_cpu_us() - before_us;
 }
+
+/* --- fresh SuperSlabs --------------------------------------------------------- */
+
+/* ns a MiB, over the last AVERAGED_BYTES or so of either way; 0: not gone yet. Who reads an old one
+ * goes the slower way once more. */
+static _Atomic uint32_t collapse_pace, populate_pace;
+
+static void note_pace(_Atomic uint32_t *pace, uint64_t ns, size_t bytes) {
+    uint64_t measured = (ns << MIB_SHIFT) / bytes;
+    uint64_t before = atomic_load_explicit(pace, memory_order_relaxed);
+    uint64_t after = measured;
+    if (before != 0) /* now and then somebody else has the processor meanwhile */
+        after = before + hak_min(measured, MOST_TIMES * before) * bytes / AVERAGED_BYTES -
+                before * bytes / AVERAGED_BYTES;
+    atomic_store_explicit(pace, (uint32_t)hak_min(after, (uint64_t)UINT32_MAX) | 1,
+                          memory_order_relaxed);
+}
+
+bool span_populate(void *start, size_t bytes) {
+    uint64_t begin_ns = os_now_ns();
+    bool done = os_populate(start, bytes);
+    if (done)
+        note_pace(&populate_pace, os_now_ns() - begin_ns, bytes);
+    return done;
+}
+
+static bool is_due_fresh(void) {
+    static _Atomic uint32_t fresh_count;
+    uint32_t fresh = atomic_load_explicit(&fresh_count, memory_order_relaxed);
+    atomic_store_explicit(&fresh_count, fresh + 1, memory_order_relaxed);
+    uint64_t collapse_ns = atomic_load_explicit(&collapse_pace, memory_order_relaxed);
+    uint64_t populate_ns = atomic_load_explicit(&populate_pace, memory_order_relaxed);
+    bool is_worth_it = collapse_ns <= WORTH_TIMES * populate_ns;
+    return fresh % TRIAL_EVERY == TRIAL_EVERY - 1 ? !is_worth_it : is_worth_it;
+}
+
+/* What has no page at all, the kernel does not collapse. */
+static void collapse_timed(struct super *super) {
+    uint64_t begin_ns = os_now_ns();
+    if (os_populate(super->start, os_page_size()) && collapse(super)) {
+        note_pace(&collapse_pace, os_now_ns() - begin_ns, SUPER_BYTES);
+        super->zero = 0;
+        super->blank = ALL_SLABS;
+    } else {
+        note_pace(&collapse_pace, FAILED_NS, SUPER_BYTES);
+    }
+}
+
+bool span_collapse_fresh(struct super *super) {
+    if (super->zero != ALL_SLABS || !span_may_collapse() || !kernel_gives() ||
+        !limits_have_room(SUPER_BYTES) || !is_due_fresh() || !os_lock_try(&purge_lock))
+        return false;
+    bool is_charged = limits_charge(SUPER_BYTES);
+    if (is_charged)
+        collapse_timed(super);
+    os_lock_release(&purge_lock);
+    if (is_charged && super->zero != 0)
+        limits_discharge(SUPER_BYTES);
+    return super->zero == 0;
+}
+
+/* --- splitting ---------------------------------------------------------------- */
 
 static void split(struct super *super) {
     if (hak_likely(!atomic_load_explicit(&super->is_collapsed, memory_order_relaxed)))

@@ -124,6 +124,7 @@ void shard_take(struct span_shard *shard, struct super *super, uint32_t slabs) {
     unlist(shard, super);
     super->free &= ~slabs;
     super->zero &= ~slabs;
+    super->blank &= ~slabs;
     if (super_purgeable(super) == 0)
         list_remove(&super->dirty_link);
     enlist(shard, super);

@@ -16,6 +16,8 @@
 #include "span/purge.h"
 #include "span/shard.h"
 
+enum { HUGE_FROM_SUPERS = 8 }; /* of a shard; the next may be a huge page from the start */
+
 unsigned span_shards_used;
 
 void span_init(unsigned count) {
@@ -84,13 +86,20 @@ static void clear_used(struct super *super, uint32_t used, const char *end) {
     }
 }
 
+/* What the pages of a span were when it was taken. */
+struct taken_pages {
+    bool are_zero;      /* all read as zero */
+    size_t grown_bytes; /* none had been touched: by so many the heap grows */
+};
+
 /* Takes a place of a shard's, charged already; the shard's lock is held, and released. */
 static struct span *take_place(struct span_shard *shard, struct place place,
-                               const struct span_request *request, bool *is_untouched) {
+                               const struct span_request *request, struct taken_pages *pages) {
     struct super *super = place.super;
     uint32_t mask = slab_mask(place.first, place.slabs);
-    uint32_t used = mask & ~super->zero;
-    *is_untouched = used == 0;
+    uint32_t used = mask & ~super_reads_zero(super);
+    bool is_untouched = (mask & ~super->zero) == 0;
+    *pages = (struct taken_pages){used == 0, is_untouched ? place.slabs * (size_t)SLAB_BYTES : 0};
     shard_take(shard, super, mask);
     super->is_written &= request->state == SPAN_LARGE; /* of others single pages may go */
     struct span *span = begin_span(shard, super, place.first, place.slabs, request->state);
@@ -115,12 +124,12 @@ static struct place find_place(struct span_shard *shard, const struct span_reque
 
 /* What a shard has. *is_there: it has room; NULL all the same, that would pass the hard limit. */
 static struct span *take_own(struct span_shard *shard, const struct span_request *request,
-                             bool *is_there, bool *is_untouched) {
+                             bool *is_there, struct taken_pages *pages) {
     os_lock_acquire(&shard->lock);
     struct place place = find_place(shard, request);
     *is_there = place.super != NULL;
     if (*is_there && charge(place.super, slab_mask(place.first, place.slabs)))
-        return take_place(shard, place, request, is_untouched);
+        return take_place(shard, place, request, pages);
     os_lock_release(&shard->lock);
     return NULL;
 }
@@ -132,36 +141,49 @@ static struct super *take_super(const struct span_request *request) {
     return used != NULL ? used : arena_take(1, 1);
 }
 
+/* The one that each shard has just begun is to be a small part of what it has: it is in memory as a
+ * whole, used or not. */
+static bool is_large(struct span_shard *shard) {
+    os_lock_acquire(&shard->lock);
+    bool is_large = shard->super_count >= HUGE_FROM_SUPERS;
+    os_lock_release(&shard->lock);
+    return is_large;
+}
+
 static struct span *take_within(struct span_shard *shard, const struct span_request *request,
-                                bool *is_untouched) {
+                                struct taken_pages *pages) {
     bool is_there;
-    struct span *span = take_own(shard, request, &is_there, is_untouched);
+    struct span *span = take_own(shard, request, &is_there, pages);
     if (is_there)
         return span;
     struct super *fresh = take_super(request);
     if (fresh == NULL)
         return NULL;
     struct place place = {fresh, 0, (unsigned)request->slabs};
+    /* Traded before what it grew by is there to be traded. */
+    if (request->grows && is_large(shard) && span_collapse_fresh(fresh))
+        span_trade((unsigned)(shard - span_shards), SUPER_BYTES);
     if (!charge(fresh, slab_mask(0, place.slabs))) {
         arena_give(fresh, os_now_ms());
         return NULL;
     }
     os_lock_acquire(&shard->lock);
     shard_add(shard, fresh);
-    return take_place(shard, place, request, is_untouched);
+    return take_place(shard, place, request, pages);
 }
 
 /* There is no address left, or no memory: then what other shards have is looked through too, for
  * as few slabs as will do, and the purger has none in hand meanwhile. */
 static struct span *take_anywhere(struct span_shard *home, const struct span_request *request,
-                                  bool *is_untouched) {
+                                  struct taken_pages *pages) {
     struct span_request least = *request;
     least.slabs = request->slabs_least;
+    least.grows = false;
     os_lock_acquire(&purge_lock);
-    struct span *span = take_within(home, &least, is_untouched);
+    struct span *span = take_within(home, &least, pages);
     bool is_there;
     for (unsigned s = 0; s < span_shards_used && span == NULL; s++)
-        span = take_own(&span_shards[s], &least, &is_there, is_untouched);
+        span = take_own(&span_shards[s], &least, &is_there, pages);
     os_lock_release(&purge_lock);
     return span;
 }
@@ -189,7 +211,7 @@ static void give_supers(size_t first, size_t count) {
 }
 
 static struct span *take_run(struct span_shard *shard, const struct span_request *request,
-                             bool *is_untouched) {
+                             struct taken_pages *pages) {
     size_t slabs = request->slabs;
     size_t count = divide_up(slabs, SUPER_SLABS);
     struct super *head =
@@ -203,11 +225,13 @@ static struct span *take_run(struct span_shard *shard, const struct span_request
         give_supers(first, count);
         return NULL;
     }
-    *is_untouched = true;
+    *pages = (struct taken_pages){true, slabs * SLAB_BYTES};
     for (size_t i = 0; i < count; i++) { /* nobody else's, so no lock is held meanwhile */
         struct super *super = window_super(first + i);
-        uint32_t used = run_mask(slabs, i) & ~super->zero;
-        *is_untouched &= used == 0;
+        uint32_t used = run_mask(slabs, i) & ~super_reads_zero(super);
+        pages->are_zero &= used == 0;
+        if ((run_mask(slabs, i) & ~super->zero) != 0)
+            pages->grown_bytes = 0;
         clear_used(super, used, head->start + request->zero_bytes);
     }
     os_lock_acquire(&shard->lock);
@@ -216,6 +240,7 @@ static struct span *take_run(struct span_shard *shard, const struct span_request
         uint32_t mask = run_mask(slabs, i);
         super->free &= ~mask;
         super->zero &= ~mask;
+        super->blank &= ~mask;
         if (super == head || super->free != 0) {
             shard_adopt(shard, super);
             shard_settle(shard, super, os_now_ms());
@@ -230,16 +255,15 @@ struct span *span_take(unsigned shard, const struct span_request *request, bool 
     struct span_shard *home = &span_shards[shard];
     limits_expect(request->slabs * SLAB_BYTES);
     bool fits = request->slabs <= SUPER_SLABS && request->alignment <= SUPER_SLABS;
-    bool is_untouched = false;
-    struct span *span =
-        fits ? take_within(home, request, &is_untouched) : take_run(home, request, &is_untouched);
+    struct taken_pages pages = {0};
+    struct span *span = fits ? take_within(home, request, &pages) : take_run(home, request, &pages);
     /* Guarded blocks can be done without. */
     if (hak_unlikely(span == NULL) && fits && request->state != SPAN_GUARDED)
-        span = take_anywhere(home, request, &is_untouched);
+        span = take_anywhere(home, request, &pages);
     /* Of a guarded block's span no more than a page or two will ever be touched. */
-    if (span != NULL && is_untouched && request->state != SPAN_GUARDED)
-        span_trade(shard, span_bytes(span));
-    *is_zero = is_untouched || request->zero_bytes != 0;
+    if (span != NULL && pages.grown_bytes != 0 && request->state != SPAN_GUARDED)
+        span_trade(shard, pages.grown_bytes);
+    *is_zero = pages.are_zero || request->zero_bytes != 0;
     return span;
 }
 
@@ -412,6 +436,7 @@ static bool extend_run(struct span_shard *shard, struct super *head, size_t from
         struct super *super = window_super(i);
         super->free &= ~run_mask(to, i - begin);
         super->zero &= super->free;
+        super->blank &= super->free;
         if (super->free != 0) {
             shard_adopt(shard, super);
             shard_settle(shard, super, os_now_ms());

@@ -29,6 +29,7 @@ struct span_request {
     enum span_state state;
     enum span_pages pages; /* preferred */
     size_t zero_bytes;     /* so many from the start shall read as zero */
+    bool grows;            /* more like it will follow: a fresh SuperSlab may be a huge page */
 };
 
 /* Slabs in a row. *is_zero says whether all of it reads as zero, or as much as was asked for: then
@@ -97,6 +98,19 @@ size_t span_purge_all(void);
  * large heap. No call. And a step of it, for the scavenger alone. */
 bool span_may_collapse(void);
 void span_collapse(void);
+
+/* Makes a huge page of an untouched SuperSlab that is the caller's, if that takes not much longer
+ * now than single pages; all of it is blank and counted then. false: nothing has changed. */
+bool span_collapse_fresh(struct super *super);
+
+/* The other way: faults in whole pages of a fresh span. false: they are not there. */
+bool span_populate(void *start, size_t bytes);
+
+/* Whether a span is part of a huge page that was made by either. */
+hak_inline bool span_is_collapsed(const struct span *span) {
+    const struct super *super = window_super(window_super_index(span->start));
+    return atomic_load_explicit(&super->is_collapsed, memory_order_relaxed);
+}
 
 /* Parts of the SuperSlabs in [start, start + bytes) are about to be purged or moved. */
 void span_split(const char *start, size_t bytes);

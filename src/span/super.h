@@ -78,7 +78,8 @@ struct super {
     _Atomic bool has_bitmaps; /* something may be written in short_bitmaps or bitmaps */
     _Atomic uint32_t heads;   /* read without a lock by span_of */
     uint32_t free;
-    uint32_t zero;
+    uint32_t zero;  /* of these: never touched, or not since they went back; not counted as heap */
+    uint32_t blank; /* of these: in memory, but read as zero: parts of a huge page (collapse.c) */
     _Atomic uint32_t moved;         /* slabs into which pages were moved (move.c), */
     _Atomic uint32_t moved_heads;   /* and those of them where a range of such begins */
     uint64_t dirty_since_ms;        /* while on a dirty list */
@@ -105,6 +106,11 @@ struct super {
 
 hak_inline uint32_t slab_mask(unsigned first, unsigned count) {
     return (uint32_t)bits_range(first, count);
+}
+
+/* Free slabs that read as zero. */
+hak_inline uint32_t super_reads_zero(const struct super *super) {
+    return super->zero | super->blank;
 }
 
 /* What may go back to the kernel: free slabs that are not zero. Of huge pages, all slabs

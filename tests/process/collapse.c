@@ -4,7 +4,9 @@
  *   collapse child  has a child by fork, which shares its memory, is busy for a while, ends the
  *                   child, and goes on as above
  *   collapse none   is busy for a while, in which nothing is to happen
+ *   collapse alone  has no second thread, is not busy, and frees as above
  *   Each prints rows of: what has just happened, KiB resident, KiB of them in huge pages. */
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -84,6 +86,7 @@ static void free_most(void) {
         if (i % KEPT_RUN != 0)
             free(blocks[i]);
     }
+    malloc_trim(0);
     for (int tenth = 0; tenth < WAIT_TENTHS && resident_kib() > full_kib / 4; tenth++)
         usleep(100 * 1000);
     report("freed");
@@ -94,13 +97,18 @@ int main(int argc, char **argv) {
     CHECK(argc == 2);
     pthread_t sleeper;
     pthread_mutex_lock(&bed);
-    CHECK(pthread_create(&sleeper, NULL, sleep_long, NULL) == 0);
+    bool is_alone = strcmp(argv[1], "alone") == 0;
+    CHECK(is_alone || pthread_create(&sleeper, NULL, sleep_long, NULL) == 0);
     for (size_t i = 0; i < BLOCKS; i++) {
         blocks[i] = malloc(BLOCK_BYTES);
         CHECK(blocks[i] != NULL);
         memset(blocks[i], 1, BLOCK_BYTES);
     }
     report("full");
+    if (is_alone) {
+        free_most();
+        return process_ok();
+    }
     bool has_child = strcmp(argv[1], "child") == 0;
     if (has_child || strcmp(argv[1], "none") == 0) {
         pid_t child = has_child ? fork_sleeper() : 0;

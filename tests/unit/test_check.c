@@ -144,6 +144,7 @@ static void test_slabs_of_a_super(void **state) {
     super->free |= free_slab;
     super->zero |= free_slab;
     ASSERT_FINDS(spans, super->zero, super->zero | used, "are untouched, of 0x");
+    ASSERT_FINDS(spans, super->blank, used, "are blank, of 0x");
     ASSERT_FINDS(spans, super->committed, false, "without memory");
     ASSERT_FINDS(spans, super->heads, super->heads & ~used, "its head bit is 0");
     ASSERT_FINDS(spans, super->heads, super->heads | free_slab, "its head bit is 1");
