@@ -66,8 +66,7 @@ static bool kernel_collapses(void) {
     char *start = os_map_aligned(SUPER_BYTES, SUPER_BYTES);
     assert_non_null(start);
     memset(start, 1, SUPER_BYTES);
-    bool does =
-        os_huge_page_bytes(SUPER_BYTES) == SUPER_BYTES && os_collapse(start, SUPER_BYTES);
+    bool does = os_huge_page_bytes(SUPER_BYTES) == SUPER_BYTES && os_collapse(start, SUPER_BYTES);
     os_unmap(start, SUPER_BYTES);
     return does;
 }
