@@ -51,8 +51,6 @@ static size_t most_bytes(unsigned class) {
     return class_size(class) > LARGEST_BLOCK_BYTES ? 0 : options_profile()->populate_max_bytes;
 }
 
-bool populate_is_wanted(unsigned class) { return most_bytes(class) != 0; }
-
 /* How many slabs the blocks would fill that the class has handed out since the start. */
 static uint64_t slabs_taken(const struct pool *pool, unsigned class) {
     return pool->taken * class_size(class) / SLAB_BYTES;
@@ -71,7 +69,7 @@ bool populate_is_growing(const struct pool *pool, unsigned class) {
 unsigned populate_slabs(const struct pool *pool, unsigned class) {
     unsigned slabs = atomic_load_explicit(&pool->slab_count, memory_order_relaxed);
     unsigned ahead = hak_min(slabs / AHEAD_SHARE, (unsigned)AHEAD_SLABS);
-    return populate_is_wanted(class) ? hak_max(ahead, 1u) : 1;
+    return most_bytes(class) == 0 ? 1 : hak_max(ahead, 1u);
 }
 
 size_t populate_fresh(struct pool *pool, unsigned class, const struct span *span) {
@@ -97,7 +95,7 @@ void populate_learn(struct pool *pool, const struct span *span) {
 bool populate_wants_next(unsigned class) {
     size_t size = class_size(class);
     return size > os_page_size() / NEXT_MOST_BLOCKS && size <= os_page_size() / NEXT_LEAST_BLOCKS &&
-           populate_is_wanted(class);
+           most_bytes(class) != 0;
 }
 
 /* What of a slab has been handed out, as it was under the pool's lock. */

@@ -26,9 +26,11 @@
 #include "slab/pool.h"
 
 enum {
-    FEW_BLOCKS = 2,   /* of a slab that the first block fills, or nearly */
-    ADOPTED_MS = 128, /* so long, or twice that, a pool keeps what it has adopted */
-    STRETCHES = 127,  /* of that are told apart */
+    FEW_BLOCKS = 2,          /* of a slab that the first block fills, or nearly */
+    HUGE_BLOCK_BYTES = 2048, /* growing classes up to here may have huge pages: the others are many,
+                              * of a slab or two, and each of those would be resident to its end */
+    ADOPTED_MS = 128,        /* so long, or twice that, a pool keeps what it has adopted */
+    STRETCHES = 127,         /* of that are told apart */
 };
 
 static unsigned shard_count;
@@ -88,7 +90,7 @@ static struct span *take_span(unsigned shard, unsigned class, struct need need, 
         .slabs_least = shape->slabs_least,
         .alignment = 1,
         .state = SPAN_TAKEN,
-        .grows = need.is_growing && populate_is_wanted(class),
+        .grows = need.is_growing && !need.is_first && shape->size <= HUGE_BLOCK_BYTES,
         .pages = need.is_first && shape->capacity > FEW_BLOCKS ? SPAN_UNTOUCHED
                  : shape->size <= SLAB_BYTES                   ? SPAN_USED_ANYWHERE
                                                                : SPAN_USED,

@@ -119,7 +119,6 @@ void populate_note_growth(struct pool *pool, unsigned class);
 bool populate_is_growing(const struct pool *pool, unsigned class);
 
 /* How many slabs a growing class had better take at once, having used up its own. */
-bool populate_is_wanted(unsigned class); /* for its fresh slabs, by its size and the profile */
 unsigned populate_slabs(const struct pool *pool, unsigned class);
 
 /* Whether one more block of this size would often be the first of a page. Then, once the class

@@ -13,11 +13,11 @@
  * as a whole from the first byte on. What is resident already costs nothing more; but a page that
  * is shared since a fork would be copied, so those are left alone.
  *
- * A fresh SuperSlab of a class that grows will be written all over before another one is begun. One
- * huge page for it costs half of what its single ones cost; or, where the kernel or a host below it
- * has none at hand, several times as much. A program that uses its memory has that back within
- * seconds, if it is not too much: so both ways are timed. What of it nobody takes is free and used
- * memory as any other, and decays.
+ * A fresh SuperSlab of small classes that grow will be written all over before another one is
+ * begun; so only such may have its blank slabs. One huge page for it costs half of what its single
+ * ones cost; or, where the kernel or a host below it has none at hand, several times as much. A
+ * program that uses its memory has that back within seconds, if it is not too much: so both ways
+ * are timed. What of it nobody takes is free and used memory as any other, and decays.
  *
  * Split, for of a huge page of which a part is not wanted any more the kernel keeps all until it
  * gets round to it, although that part counts as resident no more.
@@ -48,6 +48,8 @@ enum {
     REFUSED_REST_MS = 1000, /* the kernel has no memory for it now, or never */
     WORTH_TIMES = 4,        /* a fresh one may take so many times as long as single pages */
     TRIAL_EVERY = 32,       /* fresh ones: one goes the other way, to see how long that takes now */
+    REGRET_MS = 200,        /* what is split so soon had better been single pages: */
+    REGRET_REST_MS = 1000,  /* for so long fresh ones are */
     AVERAGED_BYTES = 16 << 20,
     MOST_TIMES = 8,
     FAILED_NS = 100000000,
@@ -100,6 +102,7 @@ static bool is_worth_it(const struct super *super, uint64_t now_ms) {
 static bool collapse(struct super *super) {
     atomic_store_explicit(&super->is_collapsed, true, memory_order_relaxed);
     bool done = os_collapse(super->start, SUPER_BYTES);
+    atomic_store_explicit(&super->collapsed_ms, os_now_ms(), memory_order_relaxed);
     atomic_store_explicit(&super->is_collapsed, done, memory_order_relaxed);
     collapsed_count += done;
     return done;
@@ -160,15 +163,34 @@ bool span_populate(void *start, size_t bytes) {
     return done;
 }
 
+static bool takes_not_much_longer(void) {
+    uint64_t collapse_ns = atomic_load_explicit(&collapse_pace, memory_order_relaxed);
+    uint64_t populate_ns = atomic_load_explicit(&populate_pace, memory_order_relaxed);
+    return collapse_ns <= WORTH_TIMES * populate_ns;
+}
+
+/* A heap that grows and shrinks all the time would pay for huge pages, for splitting them and for
+ * their faults. */
+static _Atomic uint64_t regretted_ms; /* when one was split soon after it was made; 0: never */
+
+static bool is_regretted(void) {
+    uint64_t at_ms = atomic_load_explicit(&regretted_ms, memory_order_relaxed);
+    return at_ms != 0 && os_now_ms() - at_ms < REGRET_REST_MS;
+}
+
 static bool is_due_fresh(void) {
     static _Atomic uint32_t fresh_count;
     uint32_t fresh = atomic_load_explicit(&fresh_count, memory_order_relaxed);
     atomic_store_explicit(&fresh_count, fresh + 1, memory_order_relaxed);
-    uint64_t collapse_ns = atomic_load_explicit(&collapse_pace, memory_order_relaxed);
-    uint64_t populate_ns = atomic_load_explicit(&populate_pace, memory_order_relaxed);
-    bool is_worth_it = collapse_ns <= WORTH_TIMES * populate_ns;
-    return fresh % TRIAL_EVERY == TRIAL_EVERY - 1 ? !is_worth_it : is_worth_it;
+    bool is_trial = fresh % TRIAL_EVERY == TRIAL_EVERY - 1;
+    return takes_not_much_longer() != is_trial;
 }
+
+static bool may_be_made(void) {
+    return span_may_collapse() && limits_have_room(SUPER_BYTES) && !is_regretted();
+}
+
+bool span_collapse_is_worth_it(void) { return may_be_made() && takes_not_much_longer(); }
 
 /* What has no page at all, the kernel does not collapse. */
 static void collapse_timed(struct super *super) {
@@ -183,8 +205,8 @@ static void collapse_timed(struct super *super) {
 }
 
 bool span_collapse_fresh(struct super *super) {
-    if (super->zero != ALL_SLABS || !span_may_collapse() || !kernel_gives() ||
-        !limits_have_room(SUPER_BYTES) || !is_due_fresh() || !os_lock_try(&purge_lock))
+    if (super->zero != ALL_SLABS || !may_be_made() || !kernel_gives() || !is_due_fresh() ||
+        !os_lock_try(&purge_lock))
         return false;
     bool is_charged = limits_charge(SUPER_BYTES);
     if (is_charged)
@@ -200,8 +222,12 @@ bool span_collapse_fresh(struct super *super) {
 static void split(struct super *super) {
     if (hak_likely(!atomic_load_explicit(&super->is_collapsed, memory_order_relaxed)))
         return;
+    uint64_t now_ms = os_now_ms();
+    uint64_t made_ms = atomic_load_explicit(&super->collapsed_ms, memory_order_relaxed);
+    if (now_ms - made_ms < REGRET_MS)
+        atomic_store_explicit(&regretted_ms, now_ms, memory_order_relaxed);
     atomic_store_explicit(&super->is_collapsed, false, memory_order_relaxed);
-    atomic_store_explicit(&super->split_ms, os_now_ms(), memory_order_relaxed);
+    atomic_store_explicit(&super->split_ms, now_ms, memory_order_relaxed);
     os_split_huge_page(super->start);
     /* atomic: cold, telemetry; no partner: a sum. */
     atomic_fetch_add_explicit(&split_count, 1, memory_order_relaxed);

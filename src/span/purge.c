@@ -49,9 +49,15 @@ static size_t kept_slabs(const struct span_shard *shard) {
     return hak_max(part, kept - hak_min(kept, others));
 }
 
+/* Blank slabs are what a growing class takes next: a trade would split their huge page for others
+ * that grow. They decay. */
+static uint32_t purgeable(const struct super *super, const struct purge *purge) {
+    return super_purgeable(super) & (purge->spares_blank ? ~super->blank : ALL_SLABS);
+}
+
 /* The lowest slabs that may be purged, as many as hold bytes; all, where they go together. */
-static uint32_t lowest_slabs(const struct super *super, size_t bytes) {
-    uint32_t slabs = super_purgeable(super);
+static uint32_t lowest_slabs(const struct super *super, const struct purge *purge, size_t bytes) {
+    uint32_t slabs = purgeable(super, purge);
     if (super->goes_whole)
         return slabs;
     uint32_t lowest = 0;
@@ -69,21 +75,30 @@ struct claim {
     uint32_t dirty; /* of them; one that goes whole has untouched slabs among the others */
 };
 
-/* Takes dirty slabs off the SuperSlab that has had such for longest, if that is long
- * enough. */
+/* The SuperSlab that has had something to purge for longest; NULL: none. */
+static struct super *oldest(struct span_shard *shard, const struct purge *purge) {
+    list_for_each(link, &shard->dirty) {
+        struct super *super = container_of(link, struct super, dirty_link);
+        if (purgeable(super, purge) != 0)
+            return super;
+    }
+    return NULL;
+}
+
+/* Takes dirty slabs off that SuperSlab, if it has had them long enough. */
 static struct claim claim(struct span_shard *shard, struct purge *purge) {
     struct claim claim = {NULL, 0, 0};
     size_t kept = purge->keeps_some ? kept_slabs(shard) : 0;
     os_lock_acquire(&shard->lock);
-    if (!list_is_empty(&shard->dirty) && shard_dirty_slabs(shard) > kept) {
-        struct super *super = container_of(shard->dirty.next, struct super, dirty_link);
+    struct super *super = shard_dirty_slabs(shard) > kept ? oldest(shard, purge) : NULL;
+    if (super != NULL) {
         bool is_young = super->dirty_since_ms > purge->before_ms;
         purge->left_some |= is_young;
         if (!is_young) {
             size_t over = (shard_dirty_slabs(shard) - kept) * SLAB_BYTES;
             size_t bytes = hak_min(purge->most_bytes - purge->done_bytes, over);
             claim.super = super;
-            claim.slabs = lowest_slabs(super, bytes);
+            claim.slabs = lowest_slabs(super, purge, bytes);
             claim.dirty = claim.slabs & ~super->zero;
             shard_take(shard, super, claim.slabs);
         }
@@ -232,7 +247,11 @@ void span_trade(unsigned shard, size_t grown_bytes) {
     size_t allowed = hak_min(allowance(&span_shards[shard], grown_bytes), grown_bytes);
     if (allowed == 0 || !os_lock_try(&purge_lock))
         return;
-    struct purge purge = {.before_ms = UINT64_MAX, .most_bytes = allowed};
+    struct purge purge = {
+        .before_ms = UINT64_MAX,
+        .most_bytes = allowed,
+        .spares_blank = true,
+    };
     /* What guarded blocks leave beside others serves nobody. */
     purge_shard(&span_shards[span_guard_shard()], &purge);
     purge_shard(&span_shards[shard], &purge);

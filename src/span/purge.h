@@ -8,6 +8,7 @@ struct purge {
     uint64_t before_ms; /* what has been dirty since then or longer, */
     size_t most_bytes;  /* until about so much has gone */
     bool keeps_some;    /* but for what the profile keeps for ever */
+    bool spares_blank;  /* and for parts of huge pages that were never used */
     bool left_some;     /* there is dirty memory that is not that old yet */
     size_t done_bytes;  /* given to the kernel */
 };

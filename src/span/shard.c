@@ -171,14 +171,22 @@ unsigned shard_find_run(uint32_t slabs, size_t count, size_t alignment) {
     return SUPER_SLABS;
 }
 
+/* Who does not grow would be resident to the end of what it has of a huge page. */
+static uint32_t may_have(const struct super *super, const struct span_request *request) {
+    bool takes_blank = request->grows || request->is_last;
+    return takes_blank ? super->free : super->free & ~super->blank;
+}
+
 /* All of it used pages, the lowest in the SuperSlabs that have had such for longest. */
-static struct place find_used(struct span_shard *shard, size_t slabs, size_t alignment) {
+static struct place find_used(struct span_shard *shard, const struct span_request *request,
+                              size_t slabs) {
     struct place place = {NULL, 0, 0};
     unsigned looks = 0;
     list_for_each(link, &shard->dirty) {
         struct super *super = container_of(link, struct super, dirty_link);
         if (place.super == NULL || super->start < place.super->start) {
-            unsigned at = shard_find_run(super->free & ~super->zero, slabs, alignment);
+            uint32_t set = may_have(super, request) & ~super->zero;
+            unsigned at = shard_find_run(set, slabs, request->alignment);
             if (at < SUPER_SLABS)
                 place = (struct place){super, at, (unsigned)slabs};
         }
@@ -189,14 +197,15 @@ static struct place find_used(struct span_shard *shard, size_t slabs, size_t ali
 }
 
 /* In the fullest SuperSlab with room; with untouched, room of untouched pages. */
-static struct place find_fullest(struct span_shard *shard, size_t slabs, size_t alignment,
+static struct place find_fullest(struct span_shard *shard, const struct span_request *request,
                                  bool untouched) {
+    size_t slabs = request->slabs;
     uint64_t ranks = shard->occupied & ~bits_low((unsigned)slabs);
     for (; ranks != 0; ranks &= ranks - 1) {
         list_for_each(link, &shard->by_free[bit_lowest(ranks)]) {
             struct super *super = container_of(link, struct super, link);
-            uint32_t set = untouched ? super->free & super->zero : super->free;
-            unsigned at = shard_find_run(set, slabs, alignment);
+            uint32_t set = may_have(super, request) & (untouched ? super->zero : ALL_SLABS);
+            unsigned at = shard_find_run(set, slabs, request->alignment);
             if (at < SUPER_SLABS)
                 return (struct place){super, at, (unsigned)slabs};
         }
@@ -207,13 +216,13 @@ static struct place find_fullest(struct span_shard *shard, size_t slabs, size_t 
 struct place shard_find(struct span_shard *shard, const struct span_request *request) {
     struct place place = {NULL, 0, 0};
     if (request->pages == SPAN_UNTOUCHED) {
-        place = find_fullest(shard, request->slabs, request->alignment, true);
+        place = find_fullest(shard, request, true);
     } else {
-        place = find_used(shard, request->slabs, request->alignment);
+        place = find_used(shard, request, request->slabs);
         if (place.super == NULL && request->slabs_least < request->slabs)
-            place = find_used(shard, request->slabs_least, request->alignment);
+            place = find_used(shard, request, request->slabs_least);
     }
     if (place.super == NULL)
-        place = find_fullest(shard, request->slabs, request->alignment, false);
+        place = find_fullest(shard, request, false);
     return place;
 }

@@ -16,7 +16,7 @@
 #include "span/purge.h"
 #include "span/shard.h"
 
-enum { HUGE_FROM_SUPERS = 8 }; /* of a shard; the next may be a huge page from the start */
+enum { HUGE_FROM_SUPERS = 4 }; /* of a shard; the next may be a huge page from the start */
 
 unsigned span_shards_used;
 
@@ -108,13 +108,22 @@ static struct span *take_place(struct span_shard *shard, struct place place,
     return span;
 }
 
-/* In what the shard has, or has of the arena's from now on. */
+/* Whether the next SuperSlab may be a huge page: in memory as a whole, used or not, it is to be a
+ * small part of what the shard has. */
+static bool may_be_huge(const struct span_shard *shard, const struct span_request *request) {
+    return request->grows && shard->super_count >= HUGE_FROM_SUPERS;
+}
+
+/* In what the shard has, or has of the arena's from now on. Single pages that were never touched
+ * are left to others, if a huge page costs not much more. */
 static struct place find_place(struct span_shard *shard, const struct span_request *request) {
     struct place place = shard_find(shard, request);
     bool would_grow = place.super != NULL &&
                       untouched_bytes(place.super, slab_mask(place.first, place.slabs)) != 0;
     bool looks_further = would_grow && request->pages == SPAN_USED_ANYWHERE;
     struct super *used = looks_further ? arena_take_used() : NULL;
+    if (used == NULL && would_grow && may_be_huge(shard, request) && span_collapse_is_worth_it())
+        place.super = NULL;
     if (used == NULL)
         return place;
     shard_add(shard, used);
@@ -141,15 +150,6 @@ static struct super *take_super(const struct span_request *request) {
     return used != NULL ? used : arena_take(1, 1);
 }
 
-/* The one that each shard has just begun is to be a small part of what it has: it is in memory as a
- * whole, used or not. */
-static bool is_large(struct span_shard *shard) {
-    os_lock_acquire(&shard->lock);
-    bool is_large = shard->super_count >= HUGE_FROM_SUPERS;
-    os_lock_release(&shard->lock);
-    return is_large;
-}
-
 static struct span *take_within(struct span_shard *shard, const struct span_request *request,
                                 struct taken_pages *pages) {
     bool is_there;
@@ -160,8 +160,11 @@ static struct span *take_within(struct span_shard *shard, const struct span_requ
     if (fresh == NULL)
         return NULL;
     struct place place = {fresh, 0, (unsigned)request->slabs};
+    os_lock_acquire(&shard->lock);
+    bool huge = may_be_huge(shard, request);
+    os_lock_release(&shard->lock);
     /* Traded before what it grew by is there to be traded. */
-    if (request->grows && is_large(shard) && span_collapse_fresh(fresh))
+    if (huge && span_collapse_fresh(fresh))
         span_trade((unsigned)(shard - span_shards), SUPER_BYTES);
     if (!charge(fresh, slab_mask(0, place.slabs))) {
         arena_give(fresh, os_now_ms());
@@ -179,6 +182,7 @@ static struct span *take_anywhere(struct span_shard *home, const struct span_req
     struct span_request least = *request;
     least.slabs = request->slabs_least;
     least.grows = false;
+    least.is_last = true;
     os_lock_acquire(&purge_lock);
     struct span *span = take_within(home, &least, pages);
     bool is_there;

@@ -29,7 +29,9 @@ struct span_request {
     enum span_state state;
     enum span_pages pages; /* preferred */
     size_t zero_bytes;     /* so many from the start shall read as zero */
-    bool grows;            /* more like it will follow: a fresh SuperSlab may be a huge page */
+    bool grows;            /* more like it will follow: it may have blank slabs (span/super.h), and
+                            * a fresh SuperSlab become a huge page */
+    bool is_last;          /* nothing else is left: so may this */
 };
 
 /* Slabs in a row. *is_zero says whether all of it reads as zero, or as much as was asked for: then
@@ -99,8 +101,11 @@ size_t span_purge_all(void);
 bool span_may_collapse(void);
 void span_collapse(void);
 
-/* Makes a huge page of an untouched SuperSlab that is the caller's, if that takes not much longer
- * now than single pages; all of it is blank and counted then. false: nothing has changed. */
+/* Whether a huge page for what a heap grows by takes not much longer now than single pages. */
+bool span_collapse_is_worth_it(void);
+
+/* Makes one of an untouched SuperSlab that is the caller's, if it is worth it; all of it is blank
+ * and counted then. false: nothing has changed. */
 bool span_collapse_fresh(struct super *super);
 
 /* The other way: faults in whole pages of a fresh span. false: they are not there. */

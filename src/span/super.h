@@ -84,7 +84,8 @@ struct super {
     _Atomic uint32_t moved_heads;   /* and those of them where a range of such begins */
     uint64_t dirty_since_ms;        /* while on a dirty list */
     uint64_t came;                  /* into the arena, used: after so many others */
-    _Atomic uint64_t split_ms;      /* when it was last split; 0: never */
+    _Atomic uint64_t collapsed_ms;  /* when it was last made a huge page, */
+    _Atomic uint64_t split_ms;      /* and when split; 0: never */
     struct list link;               /* shard's list by number of free slabs */
     struct list dirty_link;         /* list of those with free slabs that are not zero */
     struct span spans[SUPER_SLABS]; /* by first slab */

@@ -51,7 +51,13 @@ static void test_own_pages(void **state) {
 enum { SPANS = 20, WHOLE = 19 }; /* the last of them is not in memory all over */
 
 static struct span *take(void) {
-    struct span_request request = {SUPER_SLABS, SUPER_SLABS, 1, SPAN_LARGE, SPAN_USED, 0, false};
+    struct span_request request = {
+        .slabs = SUPER_SLABS,
+        .slabs_least = SUPER_SLABS,
+        .alignment = 1,
+        .state = SPAN_LARGE,
+        .pages = SPAN_USED,
+    };
     bool is_zero;
     struct span *span = span_take(0, &request, &is_zero);
     assert_non_null(span);

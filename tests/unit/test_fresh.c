@@ -9,21 +9,31 @@
 #include "os/huge_pages.h"
 #include "os/memory.h"
 #include "os/options.h"
+#include "os/system.h"
 #include "span/limits.h"
 #include "span/span.h"
 
-enum { FEW = 4, BEFORE = 15, TRIAL_EVERY = 32 };
+enum { FEW = 4, BEFORE = 15, TRIAL_EVERY = 32, REGRET_REST_MS = 1000 };
 
 static struct super *super_of(const struct span *span) {
     return window_super(window_super_index(span->start));
 }
 
-static struct span *grow(size_t slabs, bool *is_zero) {
-    struct span_request request = {slabs, slabs, 1, SPAN_TAKEN, SPAN_USED, 0, true};
+static struct span *take(size_t slabs, bool grows, bool *is_zero) {
+    struct span_request request = {
+        .slabs = slabs,
+        .slabs_least = slabs,
+        .alignment = 1,
+        .state = SPAN_TAKEN,
+        .pages = SPAN_USED,
+        .grows = grows,
+    };
     struct span *span = span_take(0, &request, is_zero);
     assert_non_null(span);
     return span;
 }
+
+static struct span *grow(size_t slabs, bool *is_zero) { return take(slabs, true, is_zero); }
 
 /* So many SuperSlabs; none becomes a huge page. */
 static void grow_by_single_pages(int count) {
@@ -85,6 +95,11 @@ static void test_blank(void **state) {
     assert_int_equal(super->blank, ALL_SLABS & ~slab_mask(0, FEW));
     assert_sound();
 
+    /* Who has all that he will need has single pages, if there are any. */
+    struct span *small = take(1, false, &is_zero);
+    assert_ptr_not_equal(super_of(small), super);
+    assert_false(span_is_collapsed(small));
+
     /* The rest is there, and reads as zero until somebody has had it. */
     size_t grown = limits_heap_bytes();
     assert_true(grown - heap >= SUPER_BYTES);
@@ -111,7 +126,19 @@ static void test_blank(void **state) {
     assert_sound();
     span_give(first);
     span_give(second);
+    span_give(small);
     span_purge_all();
+}
+
+/* One has just been split that had just been made: for a while there is no trial, either. */
+static void test_regretted(void **state) {
+    (void)state;
+    if (!kernel_collapses())
+        skip();
+    uint64_t now_ms = os_now_ms();
+    for (int i = 0; i < 2 * TRIAL_EVERY && os_now_ms() - now_ms < REGRET_REST_MS / 2; i++)
+        grow_by_single_pages(1);
+    os_sleep_ms(REGRET_REST_MS);
 }
 
 /* Single pages have taken no time yet, so all are made of these but for a trial now and then. */
@@ -150,9 +177,8 @@ static int start(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_not_wanted),
-        cmocka_unit_test(test_blank),
-        cmocka_unit_test(test_trials),
+        cmocka_unit_test(test_not_wanted), cmocka_unit_test(test_blank),
+        cmocka_unit_test(test_regretted),  cmocka_unit_test(test_trials),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, start, NULL);

@@ -97,7 +97,13 @@ static void test_what_the_kernel_gives(void **state) {
 /* --- SuperSlabs -------------------------------------------------------------------- */
 
 static struct span *take(unsigned shard, size_t slabs) {
-    struct span_request request = {slabs, slabs, 1, SPAN_TAKEN, SPAN_USED, 0, false};
+    struct span_request request = {
+        .slabs = slabs,
+        .slabs_least = slabs,
+        .alignment = 1,
+        .state = SPAN_TAKEN,
+        .pages = SPAN_USED,
+    };
     bool is_zero;
     struct span *span = span_take(shard, &request, &is_zero);
     assert_non_null(span);

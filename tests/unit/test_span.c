@@ -90,7 +90,13 @@ static void check_descriptor(const struct taken *taken) {
 
 static bool take(unsigned shard, size_t slabs, size_t alignment, enum span_state state) {
     bool is_zero = false;
-    struct span_request request = {slabs, slabs, alignment, state, SPAN_USED, 0, false};
+    struct span_request request = {
+        .slabs = slabs,
+        .slabs_least = slabs,
+        .alignment = alignment,
+        .state = state,
+        .pages = SPAN_USED,
+    };
     struct span *span = span_take(shard, &request, &is_zero);
     if (span == NULL)
         return false;

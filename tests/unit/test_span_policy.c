@@ -26,7 +26,13 @@ static int start(void **state) {
 static size_t dirty_bytes(void) { return span_stats().dirty_bytes + arena_stats().dirty_bytes; }
 
 static struct span *take_state(unsigned shard, size_t slabs, enum span_state state, bool *is_zero) {
-    struct span_request request = {slabs, slabs, 1, state, SPAN_USED, 0, false};
+    struct span_request request = {
+        .slabs = slabs,
+        .slabs_least = slabs,
+        .alignment = 1,
+        .state = state,
+        .pages = SPAN_USED,
+    };
     return span_take(shard, &request, is_zero);
 }
 
@@ -97,7 +103,13 @@ static struct span *used_pair_then_one(unsigned shard) {
 static void test_used_and_untouched(void **state) {
     (void)state;
     struct span *one = used_pair_then_one(6);
-    struct span_request request = {1, 1, 1, SPAN_TAKEN, SPAN_UNTOUCHED, 0, false};
+    struct span_request request = {
+        .slabs = 1,
+        .slabs_least = 1,
+        .alignment = 1,
+        .state = SPAN_TAKEN,
+        .pages = SPAN_UNTOUCHED,
+    };
     bool is_zero = false;
     struct span *untouched = span_take(6, &request, &is_zero);
     assert_true(is_zero);
@@ -147,7 +159,13 @@ static void test_used_of_the_arena(void **state) {
         fill(whole);
         span_give(whole);
         span_release_warm(6);
-        struct span_request request = {3, 3, 1, SPAN_TAKEN, pages[i], 0, false};
+        struct span_request request = {
+            .slabs = 3,
+            .slabs_least = 3,
+            .alignment = 1,
+            .state = SPAN_TAKEN,
+            .pages = pages[i],
+        };
         bool is_zero;
         struct span *three = span_take(6, &request, &is_zero);
         assert_int_equal(is_zero, pages[i] == SPAN_USED);
@@ -162,7 +180,13 @@ static void test_used_of_the_arena(void **state) {
 static void test_shorter_of_used(void **state) {
     (void)state;
     struct span *one = used_pair_then_one(6);
-    struct span_request request = {8, 2, 1, SPAN_TAKEN, SPAN_USED, 0, false};
+    struct span_request request = {
+        .slabs = 8,
+        .slabs_least = 2,
+        .alignment = 1,
+        .state = SPAN_TAKEN,
+        .pages = SPAN_USED,
+    };
     bool is_zero = true;
     struct span *two = span_take(6, &request, &is_zero);
     assert_int_equal(two->slabs, 2);
@@ -382,7 +406,13 @@ static void test_growth_trades(void **state) {
 static void test_growth_trades_beside_guarded_blocks(void **state) {
     (void)state;
     span_purge_all();
-    struct span_request request = {1, 1, 1, SPAN_GUARDED, SPAN_UNTOUCHED, 0, false};
+    struct span_request request = {
+        .slabs = 1,
+        .slabs_least = 1,
+        .alignment = 1,
+        .state = SPAN_GUARDED,
+        .pages = SPAN_UNTOUCHED,
+    };
     bool is_zero;
     struct span *guarded = span_take(span_guard_shard(), &request, &is_zero);
     assert_non_null(guarded);
@@ -500,7 +530,13 @@ static void test_full_window(void **state) {
     while ((whole[count] = take_state(1, SUPER_SLABS, SPAN_TAKEN, &is_zero)) != NULL)
         assert_true(++count < SUPERS);
     assert_int_equal(count, SUPERS - 1);
-    struct span_request request = {3, 2, 1, SPAN_GUARDED, SPAN_USED, 0, false};
+    struct span_request request = {
+        .slabs = 3,
+        .slabs_least = 2,
+        .alignment = 1,
+        .state = SPAN_GUARDED,
+        .pages = SPAN_USED,
+    };
     assert_null(span_take(1, &request, &is_zero));
     request.state = SPAN_TAKEN;
     struct span *two = span_take(1, &request, &is_zero);
