@@ -34,6 +34,7 @@
 enum {
     FIRST_CAPACITY = SLOT_ARRAY_MIN - 1,
     FIRST_BYTES = 2048,                  /* of a bin when it opens, or one block */
+    FAIR_BINS = 32,                      /* each may have this part of the share at any rate */
     UNEARNED_BYTES = 4096,               /* of all bins, at first */
     EARNED_AT_BYTES = 2 * 1024 * 1024,   /* who has moved this may keep as much */
     INHERITED_BYTES = 1024 * 1024,       /* of what the last thread of a structure has moved */
@@ -118,12 +119,12 @@ static void shrink(struct thread *thread, unsigned class, unsigned capacity) {
     *info = (struct bin_info){0};
 }
 
-/* Halves an own bin that has not missed since the last sweep. */
-static void shrink_if_idle(struct thread *thread, unsigned class) {
+/* Halves an own bin that has not missed since the last sweep, or may hold more than so much. */
+static void shrink_if_idle(struct thread *thread, unsigned class, size_t most_bytes) {
     struct bin_info *info = &thread->infos[class];
     if (info->base == NULL)
         return;
-    if (info->was_used)
+    if (info->was_used && info->capacity * class_size(class) <= most_bytes)
         info->was_used = false;
     else
         shrink(thread, class, info->capacity / 2);
@@ -132,16 +133,22 @@ static void shrink_if_idle(struct thread *thread, unsigned class) {
 /* Tries to make room for more_bytes of a class at the expense of idle bins of this and
  * larger classes; returns what room there is then. Not of smaller ones: a large enough
  * bin of a busy small class hardly ever misses, which looks like idleness, and a block
- * of 64 KiB is not worth a thousand of 64 bytes. */
+ * of 64 KiB is not worth a thousand of 64 bytes. But up to its fair part each class comes
+ * before what any other has over that: else those that came first would have large bins,
+ * and the others none, so that each of their calls is slow. */
 static size_t make_room(struct thread *thread, size_t budget, unsigned class, size_t more_bytes) {
     size_t block_bytes = class_size(class);
     size_t there = room(thread, budget, true, block_bytes);
     unsigned bins = block_bytes > MID_ABOVE_BYTES ? SWEEP_BINS_MID : SWEEP_BINS;
+    size_t fair_bytes = budget / FAIR_BINS;
+    bool is_fair = thread->infos[class].capacity * block_bytes + more_bytes <= fair_bytes;
+    size_t most_bytes = is_fair ? fair_bytes : SIZE_MAX;
+    unsigned from = is_fair ? 1 : class;
     for (unsigned i = 0; i < bins && there < more_bytes; i++) {
-        bool is_in_range = thread->sweep >= class && thread->sweep < CLASS_COUNT - 1;
-        thread->sweep = is_in_range ? thread->sweep + 1 : class;
+        bool is_in_range = thread->sweep >= from && thread->sweep < CLASS_COUNT - 1;
+        thread->sweep = is_in_range ? thread->sweep + 1 : from;
         size_t before = thread->limit_bytes;
-        shrink_if_idle(thread, thread->sweep);
+        shrink_if_idle(thread, thread->sweep, most_bytes);
         there += before - thread->limit_bytes;
     }
     return there;

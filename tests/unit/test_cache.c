@@ -143,6 +143,51 @@ static void test_budget_is_what_others_leave(void **state) {
     thread_end(thread);
 }
 
+/* Takes so many blocks of each class, then gives them back. */
+static void use_all(struct thread *thread, unsigned first, unsigned end, int each) {
+    int count = 0;
+    for (unsigned class = first; class < end; ++class) {
+        for (int i = 0; i < each; i++)
+            blocks[count++] = thread_malloc(thread, class);
+    }
+    while (count != 0)
+        thread_free(thread, blocks[--count]);
+}
+
+/* Classes that were there first and have used up a thread's share make room for others. The numbers
+ * are for the default profile. */
+static void test_each_class_has_its_part(void **state) {
+    (void)state;
+    enum { OTHERS = 24, FIRST = 33, LATER = 45, END = 53, TURNS = 100, EACH = 100 };
+    static struct thread *others[OTHERS];
+    const struct hak_profile *profile = options_profile();
+    if (strcmp(profile->name, "balanced") != 0)
+        skip();
+    for (int i = 0; i < OTHERS; i++)
+        others[i] = registry_add();
+    struct thread *thread = busy_thread();
+    size_t share =
+        (LATER - FIRST) * profile->cache_class_bytes; /* of which it may use 3/4 itself */
+    registry_promise(others[0], profile->cache_total_bytes - 2 * share);
+    size_t budget = registry_budget_bytes(thread);
+    assert_true(budget <= share);
+    for (unsigned class = FIRST; class < LATER; ++class)
+        miss_often(thread, class, 4);
+    assert_true(thread->limit_bytes > budget / 2);
+    for (int turn = 0; turn < TURNS; turn++)
+        use_all(thread, FIRST, END, EACH);
+    unsigned open = 0;
+    for (unsigned class = FIRST; class < END; ++class)
+        open += thread->infos[class].base != NULL;
+    assert_true(open >= (END - FIRST) * 3 / 4);
+    assert_true(thread->limit_bytes <= budget);
+    assert_thread_is_sound(thread);
+    registry_promise(others[0], 0);
+    for (int i = 0; i < OTHERS; i++)
+        thread_end(others[i]);
+    thread_end(thread);
+}
+
 /* One after the other fills its bins and sleeps: each gets less, and never nothing. */
 static void test_sleepers_stay_within_the_total(void **state) {
     (void)state;
@@ -440,6 +485,7 @@ int main(int count, char **arguments) {
     profile_name = count > 1 ? arguments[1] : "balanced";
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_budget_is_what_others_leave),
+        cmocka_unit_test(test_each_class_has_its_part),
         cmocka_unit_test(test_sleepers_stay_within_the_total),
         cmocka_unit_test(test_a_large_heap_has_larger_caches),
         cmocka_unit_test(test_foreign_blocks_go_home),
