@@ -19,6 +19,9 @@
  * so it also ends when no thread is left that ever called malloc. A program without threads
  * of its own gets none: the C library takes faster paths in it, and fork copies all of it.
  *
+ * What a busy program leaves of the pages of its slabs goes once it rests: until then they change
+ * all the time, and nobody knows which of them are needed.
+ *
  * While there are busy threads it does two more things: it closes one of their bins now and then,
  * for guard sampling, which sees no more than the blocks that leave refills (modes/guard.c); and it
  * makes huge pages of what is in memory all over (span/collapse.c).
@@ -67,10 +70,12 @@ static bool is_worth_staying(void) {
            front_sees_threads_end();
 }
 
-/* Threads that may be busy, with something to be done for them then. */
+/* Threads that may be busy, with something to be done for them then, or once they rest. */
 static bool has_busy_threads(void) {
     size_t count = registry_count();
-    return (count > 1 && guard_wants_refills()) || (count != 0 && span_may_collapse());
+    bool leaves_pages = options_profile()->page_purge == PAGE_PURGE_QUIET;
+    return (count > 1 && (guard_wants_refills() || leaves_pages)) ||
+           (count != 0 && span_may_collapse());
 }
 
 /* --- the thread ---------------------------------------------------------------- */
@@ -113,16 +118,19 @@ static void pause(uint64_t ms) {
     guard_ask_for_refill();
 }
 
-/* While threads are busy and nothing is dirty. */
-static void attend_busy_threads(void) {
+/* While threads are busy and nothing is dirty. True: they were, and rest now. */
+static bool attend_busy_threads(void) {
     unsigned idle = 0;
+    bool were_busy = false;
     while (has_busy_threads() && idle < IDLE_PERIODS && is_clean()) {
         span_collapse();
         uint64_t before_us = os_process_cpu_us();
         pause(CLOSE_MS);
         bool is_busy = os_process_cpu_us() - before_us >= CLOSE_MS * 1000 / BUSY_SHARE;
         idle = is_busy ? 0 : idle + 1;
+        were_busy |= is_busy;
     }
+    return were_busy && idle == IDLE_PERIODS;
 }
 
 /* Until nothing is dirty, and the slabs in use have been gone through twice since: first to
@@ -158,8 +166,7 @@ static void *scavenge(void *unused) {
         do {
             do {
                 work();
-                attend_busy_threads();
-            } while (!is_clean());
+            } while (attend_busy_threads() || !is_clean());
         } while (sleep_clean());
     } while (!end());
     return NULL;
