@@ -70,11 +70,12 @@ static bool is_worth_staying(void) {
            front_sees_threads_end();
 }
 
+static bool purges_pages(void) { return options_profile()->page_purge != PAGE_PURGE_NEVER; }
+
 /* Threads that may be busy, with something to be done for them then, or once they rest. */
 static bool has_busy_threads(void) {
     size_t count = registry_count();
-    bool leaves_pages = options_profile()->page_purge == PAGE_PURGE_QUIET;
-    return (count > 1 && (guard_wants_refills() || leaves_pages)) ||
+    return (count > 1 && (guard_wants_refills() || purges_pages())) ||
            (count != 0 && span_may_collapse());
 }
 
@@ -138,7 +139,7 @@ static bool attend_busy_threads(void) {
  * has not changed. Then nobody has used much for a while, and what is kept for use goes. */
 static void work(void) {
     uint64_t period_ms = hak_max(options_profile()->decay_ms / 2, (uint64_t)PERIOD_MIN_MS);
-    unsigned wanted = options_profile()->page_purge == PAGE_PURGE_NEVER ? 0 : QUIET_TURNS;
+    unsigned wanted = purges_pages() ? QUIET_TURNS : 0;
     unsigned turns = 0;
     for (;;) {
         bool turn_ended = false;

@@ -4,6 +4,7 @@
  *   scavenger idle       frees nine tenths, sleeps: the memory is gone; frees the rest: the
  *                        thread, too; all of it twice
  *   scavenger scattered  frees seven tenths, but some of each slab: pages without blocks are gone
+ *   scavenger rested     was busy for long, loses little, and rests: pages without blocks are gone
  *   scavenger fork       the same as idle in a child that has become threaded itself
  *   scavenger ended      a thread that has worked much has ended: what its bins held is gone
  *   scavenger large      large blocks, each freed by a call after which there is none for long
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "support.h"
@@ -58,13 +60,20 @@ static void *sleep_long(void *unused) {
     return NULL;
 }
 
-static void start_sleeper(void) {
+static void *allocate_and_sleep(void *unused) {
+    free(malloc(1));
+    return sleep_long(unused);
+}
+
+static void start(void *(*body)(void *)) {
     CHECK(pthread_mutex_lock(&bed) == 0);
     atomic_store(&has_begun, false);
-    CHECK(pthread_create(&sleeper, NULL, sleep_long, NULL) == 0);
+    CHECK(pthread_create(&sleeper, NULL, body, NULL) == 0);
     while (!atomic_load(&has_begun))
         usleep(1000);
 }
+
+static void start_sleeper(void) { start(sleep_long); }
 
 static char *blocks[BLOCKS];
 
@@ -157,6 +166,29 @@ static void scattered(void) {
     usleep(WAIT_MS * 1000); /* the thread that purges finds nothing to do, and sleeps */
     free_between(24, 40);
     CHECK(settles_at(before + (most - before) * 9 / 20));
+}
+
+/* All slabs keep most of their blocks, and what goes is too little for anybody to be told. */
+static void rested(void) {
+    enum { SOME = 8000, TOGETHER = 80, LOST = 12, BUSY_MS = 3000, PAIRS = 10000 };
+    start(allocate_and_sleep);
+    usleep(WAIT_MS * 1000); /* the thread that purges may be made from now on */
+    for (size_t i = 0; i < SOME; i++) {
+        blocks[i] = malloc(BLOCK_BYTES);
+        CHECK(blocks[i] != NULL);
+        memset(blocks[i], 1, BLOCK_BYTES);
+    }
+    while (clock() < BUSY_MS * (CLOCKS_PER_SEC / 1000)) {
+        for (int i = 0; i < PAIRS; i++)
+            free(malloc(BLOCK_BYTES));
+    }
+    for (size_t i = 0; i < SOME; i++) {
+        if (i % TOGETHER < LOST)
+            free(blocks[i]);
+    }
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t pages = LOST * BLOCK_BYTES / page - 1; /* of each that hold none but lost ones */
+    CHECK(settles_at(resident_bytes() - SOME / TOGETHER * pages / 2 * page));
 }
 
 /* Many classes, some 64 KiB of each, so that bins become as large as they may. */
@@ -263,6 +295,8 @@ int main(int argc, char **argv) {
         large();
     else if (strcmp(what, "scattered") == 0)
         scattered();
+    else if (strcmp(what, "rested") == 0)
+        rested();
     else if (strcmp(what, "ended") == 0)
         ended();
     else if (strcmp(what, "fork") == 0)

@@ -59,10 +59,10 @@ def test_main_thread_leaves_first(run: Runner) -> None:
     assert run("main_leaves").stderr == ""
 
 
-@pytest.mark.parametrize("scene", ["idle", "scattered", "ended", "large", "fork", "exit"])
+@pytest.mark.parametrize("scene", ["idle", "scattered", "rested", "ended", "large", "fork", "exit"])
 @pytest.mark.parametrize("options", ["", "profile=lean"], ids=["balanced", "lean"])
 def test_memory_goes_back_while_nobody_calls(run: Runner, scene: str, options: str) -> None:
-    if scene == "scattered" and "hardened" in MORE_OPTIONS:
+    if scene in ("scattered", "rested") and "hardened" in MORE_OPTIONS:
         pytest.skip("the quarantine's blocks lie everywhere, and keep their pages")
     assert run("scavenger", scene, options=options).stderr == ""
 
