@@ -187,7 +187,7 @@ static void rested(void) {
             free(blocks[i]);
     }
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t pages = LOST * BLOCK_BYTES / page - 1; /* of each that hold none but lost ones */
+    size_t pages = (size_t)LOST * BLOCK_BYTES / page - 1; /* of each that hold none but lost ones */
     CHECK(settles_at(resident_bytes() - SOME / TOGETHER * pages / 2 * page));
 }
 
