@@ -50,9 +50,9 @@ enum {
     TRIAL_EVERY = 32,       /* fresh ones: one goes the other way, to see how long that takes now */
     REGRET_MS = 200,        /* what is split so soon had better been single pages: */
     REGRET_REST_MS = 1000,  /* for so long fresh ones are */
-    AVERAGED_BYTES = 16 << 20,
-    MOST_TIMES = 8,
-    FAILED_NS = 100000000,
+    AVERAGED_BYTES = 16 << 20, /* of either way, for how long it takes; */
+    MOST_TIMES = 8,            /* as much longer than that one may count, */
+    FAILED_NS = 100000000,     /* and one that the kernel refuses counts so much */
     MIB_SHIFT = 20,
 };
 

@@ -111,7 +111,7 @@ bool span_collapse_fresh(struct super *super);
 /* The other way: faults in whole pages of a fresh span. false: they are not there. */
 bool span_populate(void *start, size_t bytes);
 
-/* Whether a span is part of a huge page that was made by either. */
+/* Whether a span is part of a huge page that was made here, and not split since. */
 hak_inline bool span_is_collapsed(const struct span *span) {
     const struct super *super = window_super(window_super_index(span->start));
     return atomic_load_explicit(&super->is_collapsed, memory_order_relaxed);
