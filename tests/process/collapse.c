@@ -86,7 +86,7 @@ static void free_most(void) {
         if (i % KEPT_RUN != 0)
             free(blocks[i]);
     }
-    malloc_trim(0);
+    process_trim();
     for (int tenth = 0; tenth < WAIT_TENTHS && resident_kib() > full_kib / 4; tenth++)
         usleep(100 * 1000);
     report("freed");
