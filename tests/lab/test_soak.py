@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ import pytest
 from hakmem_lab.errors import RunError
 from hakmem_lab.measure import Allocator
 from hakmem_lab.soak import analysis, histogram
+from hakmem_lab.soak import driver as driver_module
 from hakmem_lab.soak.calls import between_marks
-from hakmem_lab.soak.driver import SERVER, Driver, Epoch, Load, Work, joined
+from hakmem_lab.soak.driver import SERVER, Driver, Epoch, Load, Memory, Watch, Work, joined
 from hakmem_lab.soak.session import (
     STRETCHES,
     Observer,
@@ -106,21 +108,58 @@ def test_the_bytes_alive_stay_the_same_and_one_call_in_64_is_timed() -> None:
     live = [epoch.live_bytes for epoch in epochs]
     assert max(live) - min(live) < 0.005 * min(live)
     for epoch in epochs:
-        assert epoch.resident_bytes > epoch.live_bytes > 20 << 20
+        assert epoch.memory.resident > epoch.live_bytes > 20 << 20
         for calls in (epoch.malloc, epoch.free):
             assert 0.9 < calls.total() * 64 / epoch.ops < 1.1
 
 
-def test_stretches_become_one_epoch_with_the_memory_of_the_middle_one() -> None:
+def test_memory_is_looked_at_while_steps_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(driver_module, "LOOK_SHARE", 1.0)
+    with running(SYSTEM) as driver:
+        measured, led = driver.epoch(1, 1_000_000, 60), driver.epoch(1_000_000, 1, 60)
+    assert measured.memory.looks > 10
+    # A look a millisecond of the one measured step, and one at the end; none of the lead.
+    assert led.memory.looks <= 1 + led.seconds / 0.001
+    for memory in (measured.memory, led.memory):
+        assert memory.resident > 20 << 20
+        assert memory.resident * 0.5 < memory.proportional <= memory.resident
+
+
+def test_looking_takes_a_small_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A heap so big that looking at it takes a second is looked at every hundred seconds."""
+    clock = 1000.0
+
+    def slow_look(_: int) -> Memory:
+        nonlocal clock
+        clock += 1.0
+        return Memory(clock - 1.0, 0.0)
+
+    monkeypatch.setattr(driver_module, "look", slow_look)
+    monkeypatch.setattr(time, "monotonic", lambda: clock)
+    monkeypatch.setattr(time, "monotonic_ns", lambda: round(clock * 1e9))
+    watch = Watch(1)
+    for _ in range(1000):
+        watch.look_when_due()
+        clock += max(watch.seconds_left() / 4, 0.01)
+    seen = [each.resident for each in watch.seen_between(0, round(clock * 1e9))]
+    gaps = [later - sooner for sooner, later in pairwise(seen)]
+    assert len(gaps) > 5
+    assert all(100.9 < gap < 103 for gap in gaps)
+    assert len(watch.seen_between(round(seen[0] * 1e9), round(seen[2] * 1e9))) == 3
+
+
+def test_stretches_become_one_epoch_with_the_mean_of_all_looks() -> None:
     with running(SYSTEM) as driver:
         stretches = [driver.epoch(0, 10_000, 60) for _ in range(3)]
     last = stretches[-1]
+    memories = Memory(7, 6), Memory(90, 80, looks=2), Memory(13, 14)
     shown = [
-        replace(each, resident_bytes=resident, live_bytes=live)
-        for each, resident, live in zip(stretches, (7, 90, 8), (5, 1, 4), strict=True)
+        replace(each, memory=memory, live_bytes=live)
+        for each, memory, live in zip(stretches, memories, (5, 1, 3), strict=True)
     ]
     epoch = joined(shown)
-    assert (epoch.resident_bytes, epoch.live_bytes) == (8, 4)
+    assert (epoch.memory, epoch.live_bytes) == (Memory(50, 45, looks=4), 3)
     assert epoch.ops == sum(each.ops for each in stretches)
     assert (epoch.start_ns, epoch.end_ns) == (stretches[0].start_ns, last.end_ns)
     assert (epoch.checksum, epoch.steps_so_far) == (last.checksum, last.steps_so_far)

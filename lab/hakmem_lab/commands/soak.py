@@ -139,6 +139,6 @@ class _Bar(Observer):
         tail = max(epoch.malloc_ns.get("p99.99", 0.0), epoch.free_ns.get("p99.99", 0.0))
         self._progress.update(
             self._task,
-            figures=f"{allocator}: {epoch.resident_bytes / 2**20:,.1f} MiB, "
+            figures=f"{allocator}: {epoch.memory.resident / 2**20:,.1f} MiB, "
             f"{number(epoch.ns_per_op)} ns, p99.99 {number(tail / 1000)} µs",
         )

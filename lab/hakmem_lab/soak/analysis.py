@@ -105,7 +105,7 @@ def summarize(life: Life) -> Summary | None:
         return None
     counted = [epoch for epoch in life.of(Phase.COUNTED) if epoch.calls is not None]
     times = own_seconds(epochs)
-    memory = [float(epoch.resident_bytes) for epoch in epochs]
+    memory = [epoch.memory.resident for epoch in epochs]
     speed = [epoch.ns_per_op for epoch in epochs]
     ops = sum(epoch.ops for epoch in epochs)
     malloc = histogram.merge(epoch.malloc for epoch in epochs)

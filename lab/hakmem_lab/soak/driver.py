@@ -1,9 +1,10 @@
 """One long-lived process under one allocator (bench/soak.c), told stretch by stretch what to do.
 
-Between stretches it sleeps in a read of its standard input, so its memory can be looked at from
-outside without disturbing it. Resident memory is summed up by the kernel page by page
-(smaps_rollup): the quick counters of statm may be off by some hundred kilobytes, which would drown
-a small drift.
+Between stretches it sleeps in a read of its standard input. Its memory is looked at from outside
+all the while that it works and once more when it sleeps: a heap takes and purges from one moment to
+the next, and of the mean of many looks a small drift stands out. Resident memory is summed up by
+the kernel page by page (smaps_rollup): the quick counters of statm may be off by some hundred
+kilobytes.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ import json
 import os
 import select
 import signal
-import statistics
 import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -33,6 +33,10 @@ from hakmem_lab.soak.calls import Tracer
 NAME = "soak"
 START_SECONDS = 60.0
 END_SECONDS = 10.0
+# Between two looks at a driver's memory; more where looking takes more than this part of the time,
+# for the kernel walks all pages of the heap, and whoever faults meanwhile may have to wait.
+LOOK_SECONDS = 0.25
+LOOK_SHARE = 0.01
 
 
 class Work(StrEnum):
@@ -60,6 +64,26 @@ SERVER = Load()
 
 
 @dataclass(frozen=True)
+class Memory:
+    """Of a process in bytes: the mean of so many looks at it."""
+
+    resident: float  # Rss
+    proportional: float  # Pss: pages shared with other processes count in part
+    looks: int = 1
+
+
+def mean(memories: Iterable[Memory]) -> Memory:
+    """Over all their looks."""
+    found = list(memories)
+    looks = sum(each.looks for each in found)
+    return Memory(
+        sum(each.resident * each.looks for each in found) / looks,
+        sum(each.proportional * each.looks for each in found) / looks,
+        looks,
+    )
+
+
+@dataclass(frozen=True)
 class Epoch:
     """What one epoch, or a stretch of it, showed. calls is None where they were not counted."""
 
@@ -70,9 +94,8 @@ class Epoch:
     cpu_ns: int  # the part of it in which they had a processor
     ops: int
     checksum: str
-    live_bytes: int
-    resident_bytes: int
-    proportional_bytes: int  # Pss: pages shared with other processes count in part
+    live_bytes: int  # at the end
+    memory: Memory
     minor_faults: int
     major_faults: int
     switches: int
@@ -98,8 +121,7 @@ class Epoch:
 
 
 def joined(stretches: Sequence[Epoch]) -> Epoch:
-    """One after the other as a whole; memory is the median of what it was at the end of each, for
-    at one moment an allocator may have just taken or purged what the next one shows otherwise."""
+    """One after the other as a whole."""
     taking = histogram.merge(each.malloc for each in stretches)
     giving = histogram.merge(each.free for each in stretches)
     return replace(
@@ -108,9 +130,8 @@ def joined(stretches: Sequence[Epoch]) -> Epoch:
         thread_ns=sum(each.thread_ns for each in stretches),
         cpu_ns=sum(each.cpu_ns for each in stretches),
         ops=sum(each.ops for each in stretches),
-        live_bytes=round(statistics.median(each.live_bytes for each in stretches)),
-        resident_bytes=round(statistics.median(each.resident_bytes for each in stretches)),
-        proportional_bytes=round(statistics.median(each.proportional_bytes for each in stretches)),
+        live_bytes=round(sum(each.live_bytes for each in stretches) / len(stretches)),
+        memory=mean(each.memory for each in stretches),
         minor_faults=sum(each.minor_faults for each in stretches),
         major_faults=sum(each.major_faults for each in stretches),
         switches=sum(each.switches for each in stretches),
@@ -121,15 +142,40 @@ def joined(stretches: Sequence[Epoch]) -> Epoch:
     )
 
 
-def resident(pid: int) -> tuple[int, int]:
-    """Rss and Pss of a process in bytes."""
+def look(pid: int) -> Memory:
+    """At a process once."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
     found = {}
     for line in text.splitlines():
         name, _, value = line.partition(":")
         if name in ("Rss", "Pss"):
             found[name] = int(value.split()[0]) * 1024
-    return found["Rss"], found["Pss"]
+    return Memory(found["Rss"], found["Pss"])
+
+
+class Watch:
+    """Looks at a process's memory again and again, while somebody calls look_when_due()."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._due = time.monotonic() + LOOK_SECONDS
+        self._seen: list[tuple[int, Memory]] = []  # with the monotonic clock, ns
+
+    def seconds_left(self) -> float:
+        """Until it wants to look again."""
+        return max(0.0, self._due - time.monotonic())
+
+    def look_when_due(self) -> None:
+        begin = time.monotonic()
+        if begin < self._due:
+            return
+        with suppress(OSError, KeyError):  # it has just ended: its output will say so
+            self._seen.append((time.monotonic_ns(), look(self._pid)))
+        end = time.monotonic()
+        self._due = end + max(LOOK_SECONDS, (end - begin) / LOOK_SHARE)
+
+    def seen_between(self, start_ns: int, end_ns: int) -> list[Memory]:
+        return [memory for at_ns, memory in self._seen if start_ns <= at_ns <= end_ns]
 
 
 class Driver:
@@ -195,32 +241,32 @@ class Driver:
         program calls an epoch."""
         calls: Counter[str] | None = None
         uncounted = None
+        watch = Watch(self.pid)
         if count:
             with Tracer(self.pid, self._directory) as tracer:
-                line = self._ask(lead, steps, limit_seconds)
+                line = self._ask(lead, steps, limit_seconds, watch)
             calls, uncounted = tracer.calls, tracer.failure
         else:
-            line = self._ask(lead, steps, limit_seconds)
+            line = self._ask(lead, steps, limit_seconds, watch)
         self.steps_so_far += lead + steps
         try:
-            return replace(self._epoch_of(line), calls=calls, uncounted=uncounted)
+            return replace(self._epoch_of(line, watch), calls=calls, uncounted=uncounted)
         except (ValueError, KeyError, TypeError, OSError) as error:
             raise RunError(f"the driver's epoch cannot be read: {error!r}") from None
 
-    def _epoch_of(self, line: dict[str, Any]) -> Epoch:
-        rss, pss = resident(self.pid)
+    def _epoch_of(self, line: dict[str, Any], watch: Watch) -> Epoch:
+        start_ns, end_ns = int(line["start_ns"]), int(line["end_ns"])
         taking, giving = histogram.parse(line["malloc"]), histogram.parse(line["free"])
         return Epoch(
             steps_so_far=self.steps_so_far,
-            start_ns=int(line["start_ns"]),
-            end_ns=int(line["end_ns"]),
+            start_ns=start_ns,
+            end_ns=end_ns,
             thread_ns=int(line["thread_ns"]),
             cpu_ns=int(line["cpu_ns"]),
             ops=int(line["ops"]),
             checksum=str(line["checksum"]),
             live_bytes=int(line["live_bytes"]),
-            resident_bytes=rss,
-            proportional_bytes=pss,
+            memory=mean([*watch.seen_between(start_ns, end_ns), look(self.pid)]),
             minor_faults=int(line["minor_faults"]),
             major_faults=int(line["major_faults"]),
             switches=int(line["switches"]),
@@ -230,22 +276,28 @@ class Driver:
             free_ns=histogram.percentiles(giving),
         )
 
-    def _ask(self, lead: int, steps: int, limit_seconds: float) -> dict[str, Any]:
+    def _ask(self, lead: int, steps: int, limit_seconds: float, watch: Watch) -> dict[str, Any]:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{lead} {steps}\n".encode())
         except BrokenPipeError:
             raise self._ended() from None
-        return self._read_line(limit_seconds)
+        return self._read_line(limit_seconds, watch)
 
-    def _read_line(self, limit_seconds: float) -> dict[str, Any]:
+    def _read_line(self, limit_seconds: float, watch: Watch | None = None) -> dict[str, Any]:
         assert self._process.stdout is not None
         stream = self._process.stdout.fileno()
         end = time.monotonic() + limit_seconds
         while b"\n" not in self._buffer:
-            ready, _, _ = select.select([stream], [], [], max(0.0, end - time.monotonic()))
+            left = max(0.0, end - time.monotonic())
+            pause = left if watch is None else min(left, watch.seconds_left())
+            ready, _, _ = select.select([stream], [], [], pause)
             if not ready:
-                raise RunError(f"an epoch did not end within {limit_seconds:.0f} seconds")
+                if time.monotonic() >= end:
+                    raise RunError(f"an epoch did not end within {limit_seconds:.0f} seconds")
+                if watch is not None:
+                    watch.look_when_due()
+                continue
             chunk = os.read(stream, 1 << 16)
             if not chunk:
                 raise self._ended()

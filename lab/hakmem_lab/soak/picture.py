@@ -29,7 +29,7 @@ def tail_ns(epoch: Epoch) -> float:
 
 
 _PANELS: tuple[tuple[str, Callable[[Epoch], float], bool], ...] = (
-    ("resident memory, MiB", lambda epoch: epoch.resident_bytes / 2**20, False),
+    ("resident memory, MiB", lambda epoch: epoch.memory.resident / 2**20, False),
     ("time per operation, ns", lambda epoch: epoch.ns_per_op, False),
     ("p99.99 of malloc and free, µs", lambda epoch: tail_ns(epoch) / 1000, True),
 )
@@ -105,7 +105,7 @@ def _plain(axes: Axes) -> None:
 def _description(shown: dict[str, list[Epoch]]) -> str:
     lines = []
     for name, epochs in shown.items():
-        first, last = epochs[0].resident_bytes / 2**20, epochs[-1].resident_bytes / 2**20
+        first, last = epochs[0].memory.resident / 2**20, epochs[-1].memory.resident / 2**20
         speeds = [epoch.ns_per_op for epoch in epochs]
         lines.append(
             f"{name}: memory from {first:,.1f} to {last:,.1f} MiB, an operation takes "

@@ -77,7 +77,7 @@ def _metrics(epoch: Epoch) -> dict[str, float]:
     metrics = {
         "ns_per_op": epoch.ns_per_op,
         "cpu_ns_per_op": epoch.cpu_ns_per_op,
-        "resident_bytes": float(epoch.resident_bytes),
+        "resident_bytes": epoch.memory.resident,
         "page_faults_per_op": (epoch.minor_faults + epoch.major_faults) / epoch.ops,
     }
     for call, figures in (("malloc", epoch.malloc_ns), ("free", epoch.free_ns)):
@@ -118,8 +118,9 @@ def _epoch(phase: Phase, epoch: Epoch) -> Document:
         "seconds": epoch.seconds,
         "ops": epoch.ops,
         "checksum": epoch.checksum,
-        "resident_bytes": epoch.resident_bytes,
-        "proportional_bytes": epoch.proportional_bytes,
+        "resident_bytes": epoch.memory.resident,
+        "proportional_bytes": epoch.memory.proportional,
+        "looks_at_memory": epoch.memory.looks,
         "live_bytes": epoch.live_bytes,
         "minor_faults": epoch.minor_faults,
         "major_faults": epoch.major_faults,
