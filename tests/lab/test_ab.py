@@ -175,10 +175,10 @@ def test_a_revision_is_built_once_in_a_place_of_its_own(
         builds.find("HEAD", builds.Recipe(repository, "echo no; false", "toy.so"))
 
 
-def test_one_library_in_two_ways(tmp_path: Path) -> None:
+def test_one_library_in_two_ways(folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "result.json"
     done = hakmem("ab", LIBRARY, LIBRARY, "--set-b", "hardened=2", *QUICK, "--instructions",
-                  "--counts", "2", "--json", target, "--", "pair_64")  # fmt: skip
+                  "--counts", "2", "--json", target, "--", folder / "program")  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert "the same, byte for byte" in done.stdout and "hardened=2" in done.stdout
     content = json.loads(target.read_text())
@@ -193,13 +193,15 @@ def test_one_library_in_two_ways(tmp_path: Path) -> None:
 
 
 def test_programs_of_the_suite_by_name(tmp_path: Path) -> None:
+    """However few rounds a busy machine lets it have."""
     target = tmp_path / "result.json"
-    done = hakmem("ab", LIBRARY, LIBRARY, "--budget", "90", "--margin", "50%",
+    done = hakmem("ab", LIBRARY, LIBRARY, "--budget", "20", "--margin", "50%",
                   "--json", target, "--", "sqlite_file")  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in (0, 2), done.stderr
     (trial,) = json.loads(target.read_text())["trials"]
-    assert (trial["benchmark"], trial["metric"], trial["verdict"]) == (
-        "sqlite_file", "cpu_s", "NEUTRAL")  # fmt: skip
+    assert (trial["benchmark"], trial["metric"]) == ("sqlite_file", "cpu_s")
+    assert trial["verdict"] == {0: "NEUTRAL", 2: "UNKNOWN"}[done.returncode]
+    assert trial["pairs"] > 0
 
 
 def test_what_cannot_be_counted_is_timed_all_the_same(tmp_path: Path) -> None:

@@ -90,8 +90,8 @@ def test_bench_prints_the_stub_and_writes_the_samples(tmp_path: Path) -> None:
 def test_bench_runs_profiles_side_by_side(tmp_path: Path) -> None:
     target, page = tmp_path / "result.json", tmp_path / "page.html"
     done = hakmem("bench", "--only", "pair_64", "--profiles", "speed,lean", "--set", "shards=1",
-                  "--peers", "glibc", "--runs", "1", "--warmup", "0", "--json", target,
-                  "--html", page)  # fmt: skip
+                  "--peers", "glibc", "--runs", "1", "--warmup", "0", "--count", "0",
+                  "--json", target, "--html", page)  # fmt: skip
     assert done.returncode == 0, done.stderr
     content = json.loads(target.read_text())
     options = {row["name"]: row["options"] for row in content["allocators"]}
@@ -112,7 +112,7 @@ def test_bench_runs_other_options_side_by_side(tmp_path: Path) -> None:
     target = tmp_path / "result.json"
     done = hakmem("bench", "--only", "pair_64", "--variant", "hardened=1,zero_on_free=1",
                   "--variant", "guard_rate=0", "--set", "shards=1", "--peers", "glibc",
-                  "--runs", "1", "--warmup", "0", "--json", target)  # fmt: skip
+                  "--runs", "1", "--warmup", "0", "--count", "0", "--json", target)  # fmt: skip
     assert done.returncode == 0, done.stderr
     content = json.loads(target.read_text())
     assert {row["name"]: row["options"] for row in content["allocators"]} == {

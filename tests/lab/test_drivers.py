@@ -21,6 +21,7 @@ NAMES = """
 """.split()
 
 STUB = BUILD / "bench" / "libstub.so"
+A_TENTH = {"BENCH_DIVIDE": "10"}  # of the steps
 
 
 def drive(
@@ -35,7 +36,7 @@ def test_the_micro_suite_has_the_agreed_names() -> None:
 
 @pytest.mark.parametrize("benchmark", MICRO, ids=lambda benchmark: benchmark.name)
 def test_same_checksum_under_the_library_and_the_system(benchmark: Benchmark) -> None:
-    system, ours = drive(benchmark, None), drive(benchmark, LIBRARY)
+    system, ours = (drive(benchmark, each, A_TENTH) for each in (None, LIBRARY))
     assert ours["checksum"] == system["checksum"]
     assert ours["ops"] == system["ops"]
     for line in (system, ours):
@@ -49,7 +50,7 @@ def test_same_checksum_under_the_library_and_the_system(benchmark: Benchmark) ->
 @pytest.mark.parametrize("name", ["pair_64", "mid_mixed", "bulk_lifo", "realloc_grow"])
 def test_a_short_run_takes_a_part_of_the_steps(name: str) -> None:
     benchmark = next(each for each in MICRO if each.name == name)
-    usual, short = drive(benchmark, LIBRARY), drive(benchmark, LIBRARY, {"BENCH_DIVIDE": "10"})
+    usual, short = drive(benchmark, LIBRARY), drive(benchmark, LIBRARY, A_TENTH)
     assert int(str(short["ops"])) * 10 == int(str(usual["ops"]))
 
 

@@ -2,7 +2,7 @@
  * and every lock as it was at that moment. It must be able to take, give and
  * resize, also blocks of the threads that did not survive, and to fork again.
  *
- * usage: fork_threads one|several|generations */
+ * usage: fork_threads one [FORKS] | several | generations */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -230,9 +230,9 @@ static int live_as_generation(unsigned left, size_t first_kib) {
 
 int main(int argc, char **argv) {
     process_begin();
-    CHECK(argc == 2);
+    CHECK(argc == 2 || argc == 3);
     if (strcmp(argv[1], "one") == 0) {
-        run_beside_workers(1, 120);
+        run_beside_workers(1, argc == 3 ? (unsigned)atoi(argv[2]) : 120);
     } else if (strcmp(argv[1], "several") == 0) {
         run_beside_workers(4, 25);
     } else {

@@ -23,7 +23,7 @@ def test_moved_pages_leave_neighbours_alone(run: Runner, kernel: str) -> None:
 
 @EVERY_KERNEL
 @pytest.mark.parametrize(
-    "life", ["traffic 3000", "fork_threads one", "thread_end", "exit_handlers"]
+    "life", ["traffic 3000", "fork_threads one 30", "thread_end", "exit_handlers"]
 )
 def test_lives(run: Runner, life: str, kernel: str) -> None:
     program, *arguments = life.split()
