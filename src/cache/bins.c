@@ -41,7 +41,8 @@ enum {
     FOREIGN_BYTES = 8 * 1024,            /* of a bin of foreign blocks; half of it at first; */
     FOREIGN_GIVER_BYTES = 32 * 1024,     /* of one of a thread that only gives */
     AMPLE_SHARE = 2,                     /* of the budget, if free, lets foreign bins grow */
-    SWEEP_BINS = 16,                     /* looked at in one sweep, for a small block; */
+    SWEEP_BINS = 4,                      /* looked at in one sweep, for a small block: who is looked
+                                          * at more often than he misses seems idle; */
     SWEEP_BINS_MID = 1,                  /* who moves few blocks has the time to sweep more often */
     MID_ABOVE_BYTES = 2 * 1024,          /* mid blocks are larger, */
     MID_BYTES = 32 * 1024,               /* and at most so large */
