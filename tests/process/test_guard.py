@@ -40,7 +40,11 @@ def test_children_of_a_server_are_sampled_each_for_itself(run: Runner) -> None:
 @pytest.mark.parametrize("kernel", ["", OLD_KERNEL, "page=65536"])
 @pytest.mark.parametrize(
     "life",
-    ["traffic 3000", "set_ids"],
+    [
+        "traffic 3000",
+        "exit_handlers",
+        "set_ids",
+    ],
 )
 def test_lives_with_every_block_guarded(run: Runner, life: str, kernel: str) -> None:
     program, *arguments = life.split()
@@ -51,9 +55,7 @@ def test_lives_with_every_block_guarded(run: Runner, life: str, kernel: str) -> 
 # A guarded block costs some microseconds, and each fork copies the page tables of all: where
 # there is much of both, not every block.
 @pytest.mark.parametrize("kernel", ["", OLD_KERNEL])
-@pytest.mark.parametrize(
-    "life", ["fork_threads one 30", "fork_handlers", "thread_end", "exit_handlers"]
-)
+@pytest.mark.parametrize("life", ["fork_threads one 30", "fork_handlers", "thread_end"])
 def test_lives_with_some_blocks_guarded(run: Runner, life: str, kernel: str) -> None:
     program, *arguments = life.split()
     run(program, *arguments, kernel=kernel, options="guard_rate=30,guard_slots=64")
