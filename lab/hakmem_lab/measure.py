@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from hakmem_lab import paths, proof
@@ -148,7 +149,7 @@ class Started:
         helpers = frozenset(str(paths.tool(name)) for name in ("launch", "count"))
         library = allocator.library if allocator else None
         self._watch = proof.Watch(self.process.pid, library, helpers)
-        self._sampler = Sampler(self.process.pid)
+        self._sampler = Sampler(partial(descendants, self.process.pid))
         if command.watch and allocator is not None:
             self._watch.start()
             if not counting:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 
 import pytest
 
@@ -51,8 +52,29 @@ def test_a_run_that_is_too_short_has_no_average() -> None:
 
 
 def test_figures_of_one_process() -> None:
-    peak, share = memory.peak_bytes(os.getpid()), memory.pss_bytes(os.getpid())
-    assert peak is not None and share is not None
-    assert 5 * MIB < share <= peak
-    assert memory.pss_bytes(2**22 + 1) is None
+    peak, now = memory.peak_bytes(os.getpid()), memory.look(os.getpid())
+    assert peak is not None and now is not None
+    assert 5 * MIB < now.proportional <= now.resident <= peak
+    assert memory.look(2**22 + 1) is None
     assert memory.peak_bytes(2**22 + 1) is None
+
+
+def test_looking_takes_a_small_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A heap so big that looking at it takes 20 ms is looked at every two seconds, at a stretch."""
+
+    def slow_look(_: int) -> memory.Memory:
+        until = time.thread_time() + 0.02
+        while time.thread_time() < until:
+            pass
+        return memory.Memory(1.0, 1.0)
+
+    monkeypatch.setattr(memory, "look", slow_look)
+    sampler = memory.Sampler(lambda: [1])
+    begin = time.monotonic()
+    sampler.start()
+    time.sleep(2.5)
+    sampler.stop()
+    end = time.monotonic()
+    seen = sampler.between(begin, end)
+    assert 1 <= len(seen) <= 1 + (end - begin) / 2
+    assert sampler.between(begin - 2, begin) == sampler.between(end, end + 2) == []

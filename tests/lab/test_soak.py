@@ -10,18 +10,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hakmem_lab import memory
 from hakmem_lab.errors import RunError
 from hakmem_lab.measure import Allocator
+from hakmem_lab.memory import Memory
 from hakmem_lab.soak import analysis, histogram
-from hakmem_lab.soak import driver as driver_module
 from hakmem_lab.soak.calls import between_marks
-from hakmem_lab.soak.driver import SERVER, Driver, Epoch, Load, Memory, Watch, Work, joined
+from hakmem_lab.soak.driver import SERVER, Driver, Epoch, Load, Work, joined
 from hakmem_lab.soak.session import (
     STRETCHES,
     Observer,
@@ -114,39 +114,16 @@ def test_the_bytes_alive_stay_the_same_and_one_call_in_64_is_timed() -> None:
 
 
 def test_memory_is_looked_at_while_steps_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_module, "LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(driver_module, "LOOK_SHARE", 1.0)
+    monkeypatch.setattr(memory, "RAREST_SECONDS", 0.001)
+    monkeypatch.setattr(memory, "PAUSE", 1.0)
     with running(SYSTEM) as driver:
         measured, led = driver.epoch(1, 1_000_000, 60), driver.epoch(1_000_000, 1, 60)
     assert measured.memory.looks > 10
     # A look a millisecond of the one measured step, and one at the end; none of the lead.
     assert led.memory.looks <= 1 + led.seconds / 0.001
-    for memory in (measured.memory, led.memory):
-        assert memory.resident > 20 << 20
-        assert memory.resident * 0.5 < memory.proportional <= memory.resident
-
-
-def test_looking_takes_a_small_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A heap so big that looking at it takes a second is looked at every hundred seconds."""
-    clock = 1000.0
-
-    def slow_look(_: int) -> Memory:
-        nonlocal clock
-        clock += 1.0
-        return Memory(clock - 1.0, 0.0)
-
-    monkeypatch.setattr(driver_module, "look", slow_look)
-    monkeypatch.setattr(time, "monotonic", lambda: clock)
-    monkeypatch.setattr(time, "monotonic_ns", lambda: round(clock * 1e9))
-    watch = Watch(1)
-    for _ in range(1000):
-        watch.look_when_due()
-        clock += max(watch.seconds_left() / 4, 0.01)
-    seen = [each.resident for each in watch.seen_between(0, round(clock * 1e9))]
-    gaps = [later - sooner for sooner, later in pairwise(seen)]
-    assert len(gaps) > 5
-    assert all(100.9 < gap < 103 for gap in gaps)
-    assert len(watch.seen_between(round(seen[0] * 1e9), round(seen[2] * 1e9))) == 3
+    for seen in (measured.memory, led.memory):
+        assert seen.resident > 20 << 20
+        assert seen.resident * 0.5 < seen.proportional <= seen.resident
 
 
 def test_stretches_become_one_epoch_with_the_mean_of_all_looks() -> None:
@@ -155,8 +132,8 @@ def test_stretches_become_one_epoch_with_the_mean_of_all_looks() -> None:
     last = stretches[-1]
     memories = Memory(7, 6), Memory(90, 80, looks=2), Memory(13, 14)
     shown = [
-        replace(each, memory=memory, live_bytes=live)
-        for each, memory, live in zip(stretches, memories, (5, 1, 3), strict=True)
+        replace(each, memory=seen, live_bytes=live)
+        for each, seen, live in zip(stretches, memories, (5, 1, 3), strict=True)
     ]
     epoch = joined(shown)
     assert (epoch.memory, epoch.live_bytes) == (Memory(50, 45, looks=4), 3)

@@ -2,9 +2,7 @@
 
 Between stretches it sleeps in a read of its standard input. Its memory is looked at from outside
 all the while that it works and once more when it sleeps: a heap takes and purges from one moment to
-the next, and of the mean of many looks a small drift stands out. Resident memory is summed up by
-the kernel page by page (smaps_rollup): the quick counters of statm may be off by some hundred
-kilobytes.
+the next, and of the mean of many looks a small drift stands out.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -27,16 +25,13 @@ from typing import Any
 from hakmem_lab import paths, proof
 from hakmem_lab.errors import RunError
 from hakmem_lab.measure import Allocator, ending, environment, preload_value, tail
+from hakmem_lab.memory import Memory, Sampler, look, mean
 from hakmem_lab.soak import histogram
 from hakmem_lab.soak.calls import Tracer
 
 NAME = "soak"
 START_SECONDS = 60.0
 END_SECONDS = 10.0
-# Between two looks at a driver's memory; more where looking takes more than this part of the time,
-# for the kernel walks all pages of the heap, and whoever faults meanwhile may have to wait.
-LOOK_SECONDS = 0.25
-LOOK_SHARE = 0.01
 
 
 class Work(StrEnum):
@@ -61,26 +56,6 @@ class Load:
 
 
 SERVER = Load()
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Of a process in bytes: the mean of so many looks at it."""
-
-    resident: float  # Rss
-    proportional: float  # Pss: pages shared with other processes count in part
-    looks: int = 1
-
-
-def mean(memories: Iterable[Memory]) -> Memory:
-    """Over all their looks."""
-    found = list(memories)
-    looks = sum(each.looks for each in found)
-    return Memory(
-        sum(each.resident * each.looks for each in found) / looks,
-        sum(each.proportional * each.looks for each in found) / looks,
-        looks,
-    )
 
 
 @dataclass(frozen=True)
@@ -140,42 +115,6 @@ def joined(stretches: Sequence[Epoch]) -> Epoch:
         malloc_ns=histogram.percentiles(taking),
         free_ns=histogram.percentiles(giving),
     )
-
-
-def look(pid: int) -> Memory:
-    """At a process once."""
-    text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
-    found = {}
-    for line in text.splitlines():
-        name, _, value = line.partition(":")
-        if name in ("Rss", "Pss"):
-            found[name] = int(value.split()[0]) * 1024
-    return Memory(found["Rss"], found["Pss"])
-
-
-class Watch:
-    """Looks at a process's memory again and again, while somebody calls look_when_due()."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._due = time.monotonic() + LOOK_SECONDS
-        self._seen: list[tuple[int, Memory]] = []  # with the monotonic clock, ns
-
-    def seconds_left(self) -> float:
-        """Until it wants to look again."""
-        return max(0.0, self._due - time.monotonic())
-
-    def look_when_due(self) -> None:
-        begin = time.monotonic()
-        if begin < self._due:
-            return
-        with suppress(OSError, KeyError):  # it has just ended: its output will say so
-            self._seen.append((time.monotonic_ns(), look(self._pid)))
-        end = time.monotonic()
-        self._due = end + max(LOOK_SECONDS, (end - begin) / LOOK_SHARE)
-
-    def seen_between(self, start_ns: int, end_ns: int) -> list[Memory]:
-        return [memory for at_ns, memory in self._seen if start_ns <= at_ns <= end_ns]
 
 
 class Driver:
@@ -241,22 +180,29 @@ class Driver:
         program calls an epoch."""
         calls: Counter[str] | None = None
         uncounted = None
-        watch = Watch(self.pid)
-        if count:
-            with Tracer(self.pid, self._directory) as tracer:
-                line = self._ask(lead, steps, limit_seconds, watch)
-            calls, uncounted = tracer.calls, tracer.failure
-        else:
-            line = self._ask(lead, steps, limit_seconds, watch)
+        sampler = Sampler(lambda: [self.pid])
+        sampler.start()
+        try:
+            if count:
+                with Tracer(self.pid, self._directory) as tracer:
+                    line = self._ask(lead, steps, limit_seconds)
+                calls, uncounted = tracer.calls, tracer.failure
+            else:
+                line = self._ask(lead, steps, limit_seconds)
+        finally:
+            sampler.stop()
         self.steps_so_far += lead + steps
         try:
-            return replace(self._epoch_of(line, watch), calls=calls, uncounted=uncounted)
-        except (ValueError, KeyError, TypeError, OSError) as error:
+            return replace(self._epoch_of(line, sampler), calls=calls, uncounted=uncounted)
+        except (ValueError, KeyError, TypeError) as error:
             raise RunError(f"the driver's epoch cannot be read: {error!r}") from None
 
-    def _epoch_of(self, line: dict[str, Any], watch: Watch) -> Epoch:
+    def _epoch_of(self, line: dict[str, Any], sampler: Sampler) -> Epoch:
         start_ns, end_ns = int(line["start_ns"]), int(line["end_ns"])
         taking, giving = histogram.parse(line["malloc"]), histogram.parse(line["free"])
+        at_rest = look(self.pid)
+        if at_rest is None:
+            raise RunError("the driver's memory cannot be looked at")
         return Epoch(
             steps_so_far=self.steps_so_far,
             start_ns=start_ns,
@@ -266,7 +212,7 @@ class Driver:
             ops=int(line["ops"]),
             checksum=str(line["checksum"]),
             live_bytes=int(line["live_bytes"]),
-            memory=mean([*watch.seen_between(start_ns, end_ns), look(self.pid)]),
+            memory=mean([*sampler.between(start_ns * 1e-9, end_ns * 1e-9), at_rest]),
             minor_faults=int(line["minor_faults"]),
             major_faults=int(line["major_faults"]),
             switches=int(line["switches"]),
@@ -276,28 +222,22 @@ class Driver:
             free_ns=histogram.percentiles(giving),
         )
 
-    def _ask(self, lead: int, steps: int, limit_seconds: float, watch: Watch) -> dict[str, Any]:
+    def _ask(self, lead: int, steps: int, limit_seconds: float) -> dict[str, Any]:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{lead} {steps}\n".encode())
         except BrokenPipeError:
             raise self._ended() from None
-        return self._read_line(limit_seconds, watch)
+        return self._read_line(limit_seconds)
 
-    def _read_line(self, limit_seconds: float, watch: Watch | None = None) -> dict[str, Any]:
+    def _read_line(self, limit_seconds: float) -> dict[str, Any]:
         assert self._process.stdout is not None
         stream = self._process.stdout.fileno()
         end = time.monotonic() + limit_seconds
         while b"\n" not in self._buffer:
-            left = max(0.0, end - time.monotonic())
-            pause = left if watch is None else min(left, watch.seconds_left())
-            ready, _, _ = select.select([stream], [], [], pause)
+            ready, _, _ = select.select([stream], [], [], max(0.0, end - time.monotonic()))
             if not ready:
-                if time.monotonic() >= end:
-                    raise RunError(f"an epoch did not end within {limit_seconds:.0f} seconds")
-                if watch is not None:
-                    watch.look_when_due()
-                continue
+                raise RunError(f"an epoch did not end within {limit_seconds:.0f} seconds")
             chunk = os.read(stream, 1 << 16)
             if not chunk:
                 raise self._ended()
