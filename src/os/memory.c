@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "os/calls.h"
+#include "os/frozen.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -47,18 +48,16 @@
 enum { ANONYMOUS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
 
 /* Both are written at the start, under the lock of front/thread.c. */
-static size_t page_size_bytes;
+hak_frozen size_t os_page_bytes;
 static bool refuses_huge_pages;
 
 static _Atomic bool lacks_populate; /* the kernel is too old for it */
 static _Atomic bool has_guards;     /* marks were seen to work, */
 static _Atomic bool lacks_guards;   /* or not, or memory is locked; from then on for ever */
 
-void os_memory_init(void) { page_size_bytes = getauxval(AT_PAGESZ); }
+void os_memory_init(void) { os_page_bytes = getauxval(AT_PAGESZ); }
 
 void os_memory_use_thp(enum os_thp thp) { refuses_huge_pages = thp == OS_THP_NEVER; }
-
-size_t os_page_size(void) { return page_size_bytes; }
 
 static void *map(enum os_call kind, void *address, size_t bytes, int protection, int flags) {
     if (!os_call_begins(kind))
@@ -131,7 +130,7 @@ bool os_collapse(void *address, size_t bytes) {
 
 /* The advice is about one page, and so the kernel splits the huge one that it is a part of. */
 void os_split_huge_page(void *address) {
-    advise(OS_CALL_ADVISE, address, page_size_bytes, MADV_COLD);
+    advise(OS_CALL_ADVISE, address, os_page_size(), MADV_COLD);
 }
 
 void *os_map_table(size_t bytes) { return map(OS_CALL_MAP, NULL, bytes, PROT_READ, ANONYMOUS); }
@@ -148,9 +147,9 @@ bool os_table_make_writable(void *address, size_t bytes) {
 /* Addresses first, then memory for those that stay: the slack around an alignment must
  * not count as memory where the kernel promises no more than it has. */
 void *os_map_aligned(size_t bytes, size_t alignment) {
-    if (alignment <= page_size_bytes)
+    if (alignment <= os_page_size())
         return map_memory(OS_CALL_MAP, NULL, bytes, 0);
-    size_t slack = alignment - page_size_bytes;
+    size_t slack = alignment - os_page_size();
     if (bytes > PTRDIFF_MAX - slack)
         return NULL;
     char *start = map(OS_CALL_MAP, NULL, bytes + slack, PROT_NONE, ANONYMOUS);
@@ -204,7 +203,7 @@ bool os_purge(void *address, size_t bytes) {
 }
 
 static void touch(volatile char *start, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += page_size_bytes)
+    for (size_t at = 0; at < bytes; at += os_page_size())
         start[at] = 0;
 }
 
@@ -284,9 +283,9 @@ size_t os_resident_pages(void *address, size_t bytes) {
     if (!os_call_begins(OS_CALL_LOOK))
         return 0;
     unsigned char in_memory[OS_RESIDENT_MAX_PAGES];
-    size_t pages = hak_min(bytes / page_size_bytes, (size_t)OS_RESIDENT_MAX_PAGES);
+    size_t pages = hak_min(bytes / os_page_size(), (size_t)OS_RESIDENT_MAX_PAGES);
     int saved_errno = errno;
-    bool told = mincore(address, pages * page_size_bytes, in_memory) == 0;
+    bool told = mincore(address, pages * os_page_size(), in_memory) == 0;
     errno = saved_errno;
     size_t resident = 0;
     for (size_t i = 0; told && i < pages; i++)

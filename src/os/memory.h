@@ -17,7 +17,8 @@ void os_memory_init(void);
 void os_memory_use_thp(enum os_thp thp);
 
 /* Bytes, a power of two: 4, 16 or 64 KiB, known at run time. */
-size_t os_page_size(void);
+hak_global size_t os_page_bytes;
+hak_inline size_t os_page_size(void) { return os_page_bytes; }
 
 /* Whether addresses may be asked for at all: ThreadSanitizer lets a program have only some
  * ranges, and may end it for a wish outside of them. */
