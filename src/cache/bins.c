@@ -11,7 +11,7 @@
  *
  *   block size     up to 2 KiB       2 to 32 KiB (mid)      above (large)
  *   a bin holds    32 KiB            24 blocks              a block
- *                  or 255 blocks     or 32 KiB              or 32 KiB
+ *                  or 511 blocks     or 32 KiB              or 32 KiB
  *   all of them                                             an eighth of the budget
  *
  * (in balanced). Blocks in bins are misses that do not happen again, and a miss costs the
@@ -70,8 +70,9 @@ static unsigned own_capacity_max(unsigned class) {
     const struct hak_profile *profile = options_profile();
     size_t bytes = class_size(class);
     /* A quotient without a division: exact, for bins hold no more bytes than a slab
-     * (tests/unit/test_classes.c). */
-    unsigned blocks = class_index(&size_classes[class], profile->cache_class_bytes);
+     * (tests/unit/test_classes.c). Less a byte, for an array has a slot more than it holds blocks:
+     * of a power of two it would be twice as long. */
+    unsigned blocks = class_index(&size_classes[class], profile->cache_class_bytes - 1);
     unsigned least = is_mid(bytes) ? profile->cache_mid_blocks : 1;
     return hak_max(hak_min(blocks, profile->cache_class_blocks - 1), least);
 }

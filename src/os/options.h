@@ -21,7 +21,7 @@ struct hak_profile {
     unsigned cache_heap_part;      /* or one so-many-th of the heap if that is more; 0: never */
     size_t cache_thread_min_bytes; /* of that to one thread: at least, at most */
     size_t cache_thread_max_bytes;
-    size_t cache_class_bytes;    /* one bin: as many blocks as fit, */
+    size_t cache_class_bytes;    /* one bin: blocks of fewer bytes, */
     unsigned cache_class_blocks; /* but not more than this, */
     unsigned cache_mid_blocks;   /* and of blocks of 2 to 32 KiB not fewer than this */
     unsigned warm_slabs;         /* of one empty slab that a busy class keeps: at most so long */

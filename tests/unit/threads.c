@@ -92,7 +92,7 @@ unsigned own_capacity(const struct thread *thread, unsigned class) {
 unsigned own_capacity_most(unsigned class) {
     const struct hak_profile *profile = options_profile();
     size_t bytes = class_size(class);
-    size_t fits = profile->cache_class_bytes / bytes;
+    size_t fits = (profile->cache_class_bytes - 1) / bytes;
     size_t least = bytes > 2 * KIB && bytes <= 32 * KIB ? profile->cache_mid_blocks : 1;
     return (unsigned)hak_clamp(fits, least, (size_t)profile->cache_class_blocks - 1);
 }
