@@ -91,4 +91,11 @@ hak_inline uint32_t class_index(const struct size_class *class, size_t offset) {
     return (uint32_t)((offset * class->reciprocal) >> 32);
 }
 
+/* The index of the block that a byte of a span lies in, any of them: class_index may give the next
+ * one for its last bytes. */
+hak_inline uint32_t class_index_inside(const struct size_class *class, size_t offset) {
+    uint32_t index = class_index(class, offset);
+    return index - ((size_t)index * class->size > offset);
+}
+
 #endif

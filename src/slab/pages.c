@@ -118,30 +118,38 @@ bool pages_taken(struct span *span, const char *from, const char *to) {
 
 /* --- holes; the pool's lock is held -------------------------------------------- */
 
-/* The blocks on a page; blocks is 0 behind the last one. */
-static struct hole look_at_page(const struct span *span, unsigned page) {
-    uint32_t size = size_classes[span_class(span)].size;
-    uint32_t start = (uint32_t)(page * os_page_size());
-    unsigned first = hak_min(start / size, (unsigned)span->capacity);
-    unsigned end = (unsigned)(start + os_page_size() - 1) / size + 1;
-    end = hak_min(end, (unsigned)span->capacity);
-    /* What was zero from the start and never handed out has no page to give. */
-    bool is_untouched =
-        first >= span->touched && span->touched < span->capacity && page >= populated_pages(span);
-    return (struct hole){
-        .page = (uint16_t)page,
-        .pages = 1,
-        .block = (uint16_t)first,
-        .blocks = (uint16_t)(end - first),
-        .dirty = !is_untouched && !is_purged(span, page),
-    };
+/* The blocks on a page; none behind the last one. */
+struct on_page {
+    unsigned first, count;
+};
+static struct on_page blocks_on(const struct span *span, unsigned page) {
+    const struct size_class *shape = &size_classes[span_class(span)];
+    uint32_t capacity = span->capacity;
+    size_t start = page * os_page_size();
+    unsigned first = hak_min(class_index_inside(shape, start), capacity);
+    unsigned end = hak_min(class_index_inside(shape, start + os_page_size() - 1) + 1, capacity);
+    return (struct on_page){first, end - first};
+}
+
+static bool are_free(const struct span *span, struct on_page blocks) {
+    return bitmap_has_all(span->free_bits, blocks.first, blocks.count);
+}
+
+/* What was zero from the start and never handed out has no page to give. */
+static bool is_dirty(const struct span *span, unsigned page, unsigned first_block) {
+    bool is_untouched = first_block >= span->touched && span->touched < span->capacity &&
+                        page >= populated_pages(span);
+    return !is_untouched && !is_purged(span, page);
 }
 
 /* Makes the hole one page longer: the first block there may be its last. */
-static void lengthen(struct hole *hole, const struct hole *page) {
+static void lengthen(struct hole *hole, const struct span *span, unsigned page,
+                     struct on_page blocks) {
+    if (hole->pages == 0)
+        *hole = (struct hole){.page = (uint16_t)page, .block = (uint16_t)blocks.first};
     hole->pages++;
-    hole->blocks = (uint16_t)(page->block + page->blocks - hole->block);
-    hole->dirty = (uint16_t)(hole->dirty + page->dirty);
+    hole->blocks = (uint16_t)(blocks.first + blocks.count - hole->block);
+    hole->dirty = (uint16_t)(hole->dirty + is_dirty(span, page, blocks.first));
 }
 
 static void find_holes(struct claim *claim) {
@@ -149,14 +157,9 @@ static void find_holes(struct claim *claim) {
     unsigned pages = span->slabs * pages_of_slab();
     struct hole hole = {0};
     for (unsigned p = 0; p <= pages && claim->count < HOLES_MAX; p++) {
-        struct hole page = {0};
-        if (p < pages)
-            page = look_at_page(span, p);
-        if (p < pages && bitmap_has_all(span->free_bits, page.block, page.blocks)) {
-            if (hole.pages == 0)
-                hole = page;
-            else
-                lengthen(&hole, &page);
+        struct on_page blocks = p < pages ? blocks_on(span, p) : (struct on_page){0};
+        if (p < pages && are_free(span, blocks)) {
+            lengthen(&hole, span, p, blocks);
             continue;
         }
         if (hole.dirty != 0 && hole.blocks != 0) /* without a block nothing holds the slab */
@@ -172,9 +175,8 @@ bool pages_marks_hold(const struct span *span) {
     for (unsigned s = 0; s < span->slabs; s++) {
         for (unsigned mask = masks[s]; mask != 0 && holds; mask &= mask - 1) {
             unsigned p = bit_lowest(mask);
-            struct hole page = look_at_page(span, s * per_slab + p);
             holds = p < per_slab && span->has_purged &&
-                    bitmap_has_all(span->free_bits, page.block, page.blocks);
+                    are_free(span, blocks_on(span, s * per_slab + p));
         }
     }
     return holds;

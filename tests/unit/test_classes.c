@@ -99,7 +99,8 @@ static void test_every_size_by_the_fast_path(void **state) {
 /* --- spans -------------------------------------------------------------------------------- */
 
 /* free tells blocks from everything else by this: multiplication finds the block, as division
- * would, and only for a block's start does index * size give the offset. */
+ * would, and only for a block's start does index * size give the offset. And a look at pages the
+ * blocks on them. */
 static void test_every_offset(void **state) {
     (void)state;
     for (unsigned class = 1; class < CLASS_COUNT; class ++) {
@@ -110,6 +111,7 @@ static void test_every_offset(void **state) {
             bool is_start = offset % shape->size == 0;
             bool is_right =
                 is_start ? index == offset / shape->size : (size_t)index * shape->size != offset;
+            is_right &= class_index_inside(shape, offset) == offset / shape->size;
             if (!is_right)
                 fail_msg("class %u, offset %zu: index %u", class, offset, index);
         }
