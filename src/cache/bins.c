@@ -459,6 +459,16 @@ static void close_foreign(struct thread *thread, struct bin *bin, unsigned class
     resize_foreign(thread, bin, class, 0);
 }
 
+static void close_empty_foreign(struct thread *thread) {
+    bins_each_foreign(thread, close_foreign);
+    thread->foreign_rows = 0;
+}
+
+void cache_close_foreign(struct thread *thread) {
+    bins_flush_foreign(thread);
+    close_empty_foreign(thread);
+}
+
 /* --- birth and death ------------------------------------------------------------ */
 
 void cache_open(struct thread *thread, unsigned shard) {
@@ -486,8 +496,7 @@ void cache_close(struct thread *thread) {
         *info = (struct bin_info){0};
     }
     memset(thread->own->bins, 0, sizeof thread->own->bins);
-    bins_each_foreign(thread, close_foreign);
-    thread->foreign_rows = 0;
+    close_empty_foreign(thread);
     thread->surplus_bytes = 0;
     change_limit(thread, -thread->limit_bytes);
 }

@@ -209,6 +209,9 @@ void cache_flush(struct thread *thread);
 /* The same for its own large blocks alone. */
 void cache_flush_large(struct thread *thread);
 
+/* The same for its foreign blocks; and their bins promise nothing any more. */
+void cache_close_foreign(struct thread *thread);
+
 /* For the registry: shapes the bins of a thread without blocks for its shard,
  * and back to all zero. */
 void cache_open(struct thread *thread, unsigned shard);

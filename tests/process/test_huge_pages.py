@@ -13,10 +13,10 @@ from conftest import Runner, native
 LARGE_MIB = 128
 SMALL_MIB = 8
 
-# At addresses drawn anew, as the allocator's own are, one run has five mappings more than the next,
-# by which of them happen to lie side by side. A heap cut up has one or two for each 2 MiB.
+# At addresses drawn anew, one run has five mappings more than the next, by which of them happen to
+# lie side by side. The allocator still draws its own: of some runs the one with the fewest counts.
 SAME_PLACES = ("setarch", "-R")
-AS_MANY_MAPPINGS = 8
+RUNS = 4
 
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 MODE = SETTING.read_text().partition("[")[2].partition("]")[0] if SETTING.exists() else "never"
@@ -30,6 +30,10 @@ def heap(run: Runner, options: str, mebibytes: int) -> dict[str, tuple[int, int,
     return {row[0]: (int(row[1]), int(row[2]), row[3]) for row in rows if len(row) == 4}
 
 
+def fewest_mappings(run: Runner, options: str) -> int:
+    return min(heap(run, options, LARGE_MIB)["full"][1] for _ in range(RUNS))
+
+
 @pytest.mark.parametrize("options", ["profile=speed", "thp=always", "profile=lean,thp=always"])
 def test_asked_for(run: Runner, options: str) -> None:
     seen = heap(run, options, LARGE_MIB)
@@ -39,15 +43,15 @@ def test_asked_for(run: Runner, options: str) -> None:
     assert kib >= 2048
     assert seen["trimmed"][0] <= kib // 4
     # Neither asking nor giving back cuts the heap into many mappings.
-    assert mappings <= heap(run, "thp=default", LARGE_MIB)["full"][1] + AS_MANY_MAPPINGS
-    assert seen["trimmed"][1] <= mappings + AS_MANY_MAPPINGS
+    assert fewest_mappings(run, options) <= fewest_mappings(run, "thp=default") + 4
+    assert seen["trimmed"][1] <= mappings + 4
 
 
 @pytest.mark.parametrize("options", ["profile=lean", "thp=never", "profile=speed,thp=never"])
 def test_refused(run: Runner, options: str) -> None:
-    kib, mappings, advice = heap(run, options, LARGE_MIB)["full"]
+    kib, _, advice = heap(run, options, LARGE_MIB)["full"]
     assert (kib, advice) == (0, "nh")
-    assert mappings <= heap(run, "thp=default", LARGE_MIB)["full"][1] + AS_MANY_MAPPINGS
+    assert fewest_mappings(run, options) <= fewest_mappings(run, "thp=default") + 4
 
 
 @pytest.mark.parametrize("options", ["profile=balanced", "profile=speed"])

@@ -168,7 +168,8 @@ static void assert_registry_is_whole(void) {
     assert_true(registry_check(&finding));
 }
 
-/* The next thread goes on where the last one ended, but its large blocks are at home. */
+/* The next thread goes on where the last one ended, but its large blocks are at home, and its
+ * foreign ones: their bins would promise memory to who does not meet those shards. */
 static void test_a_cache_rests(void **state) {
     (void)state;
     unsigned small = class_of(144), large = class_of(100 * KIB);
@@ -184,8 +185,11 @@ static void test_a_cache_rests(void **state) {
     assert_true(registry_has_resting());
     assert_int_equal(registry_count(), 1);
     assert_registry_is_whole();
-    assert_int_equal(blocks_cached(thread, small), held + 1);
+    assert_int_equal(blocks_cached(thread, small), held);
     assert_int_equal(blocks_cached(thread, large), 0);
+    assert_int_equal(thread->foreign_rows, 0);
+    assert_int_equal(thread->limit_bytes, own_capacity(thread, small) * class_size(small) +
+                                              own_capacity(thread, large) * class_size(large));
     unsigned visited = 0, with_it = 0;
     registry_visit(count_thread, &visited);
     struct thread *next = registry_add();
