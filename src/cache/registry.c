@@ -12,9 +12,9 @@
  *
  * One cache a shard may rest: a thread that ends leaves its blocks in it, and one that
  * begins goes on where that one ended, but for large blocks and foreign ones. Threads that follow
- * each other save each other the refills and flushes of a beginning and an end. Nobody follows: after as long as free pages are
- * kept, whoever looks takes it, as a new thread does, and ends it for good. So what is nobody's
- * is never changed, and who works on bins is their only owner.
+ * each other save each other the refills and flushes of a beginning and an end. Nobody follows:
+ * after as long as free pages are kept, whoever looks takes it, as a new thread does, and ends it
+ * for good. So what is nobody's is never changed, and who works on bins is their only owner.
  *
  * Lock: registry_lock protects the lists, what rests, and the counts per shard. */
 #include "cache/cache.h"
@@ -152,7 +152,7 @@ struct thread *registry_add(void) {
 }
 
 bool registry_rest(struct thread *thread) {
-    cache_flush_large(thread); /* any of them may keep a SuperSlab from being whole */
+    cache_flush_large(thread);   /* any of them may keep a SuperSlab from being whole */
     cache_close_foreign(thread); /* kept, they would add up to a bin in each shard's row */
     os_lock_acquire(&registry_lock);
     bool is_asked = atomic_load_explicit(&thread->is_asked_to_flush, memory_order_relaxed);
