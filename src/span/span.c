@@ -16,7 +16,7 @@
 #include "span/purge.h"
 #include "span/shard.h"
 
-enum { HUGE_FROM_SUPERS = 24 }; /* of a shard; the next may be a huge page from the start */
+enum { HUGE_FROM_SUPERS = 32 }; /* of a shard; the next may be a huge page from the start */
 
 unsigned span_shards_used;
 

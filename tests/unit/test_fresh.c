@@ -13,7 +13,7 @@
 #include "span/limits.h"
 #include "span/span.h"
 
-enum { FEW = 4, BEFORE = 23, TRIAL_EVERY = 32, REGRET_REST_MS = 1000 };
+enum { FEW = 4, BEFORE = 31, TRIAL_EVERY = 32, REGRET_REST_MS = 1000 };
 
 static struct super *super_of(const struct span *span) {
     return window_super(window_super_index(span->start));
