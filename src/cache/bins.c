@@ -11,7 +11,7 @@
  *
  *   block size     up to 2 KiB       2 to 32 KiB (mid)      above (large)
  *   a bin holds    32 KiB            24 blocks              a block
- *                  or 255 blocks     or 32 KiB              or 32 KiB
+ *                  or 511 blocks     or 32 KiB              or 32 KiB
  *   all of them                                             an eighth of the budget
  *
  * (in balanced). Blocks in bins are misses that do not happen again, and a miss costs the
