@@ -66,6 +66,7 @@ static struct {
 static _Atomic bool is_never_given; /* the kernel has no huge pages of this size for anybody */
 static uint64_t collapsed_count;    /* under purge_lock */
 static _Atomic uint64_t split_count;
+static _Atomic(struct super *) being_collapsed; /* by the holder of purge_lock; NULL: none */
 
 bool span_may_collapse(void) {
     size_t from_bytes = options_profile()->collapse_from_bytes;
@@ -100,10 +101,12 @@ static bool is_worth_it(const struct super *super, uint64_t now_ms) {
 
 /* Marked before as well as after: who purges a hole meanwhile splits in vain rather than not. */
 static bool collapse(struct super *super) {
+    atomic_store_explicit(&being_collapsed, super, memory_order_relaxed);
     atomic_store_explicit(&super->is_collapsed, true, memory_order_relaxed);
     bool done = os_collapse(super->start, SUPER_BYTES);
     atomic_store_explicit(&super->collapsed_ms, os_now_ms(), memory_order_relaxed);
     atomic_store_explicit(&super->is_collapsed, done, memory_order_relaxed);
+    atomic_store_explicit(&being_collapsed, NULL, memory_order_relaxed);
     collapsed_count += done;
     return done;
 }
@@ -229,6 +232,8 @@ static void split(struct super *super) {
     atomic_store_explicit(&super->is_collapsed, false, memory_order_relaxed);
     atomic_store_explicit(&super->split_ms, now_ms, memory_order_relaxed);
     os_split_huge_page(super->start);
+    if (super == atomic_load_explicit(&being_collapsed, memory_order_relaxed))
+        return; /* in vain: it will be counted when it is split for good */
     /* atomic: cold, telemetry; no partner: a sum. */
     atomic_fetch_add_explicit(&split_count, 1, memory_order_relaxed);
 }
