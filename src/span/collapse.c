@@ -102,11 +102,13 @@ static bool is_worth_it(const struct super *super, uint64_t now_ms) {
 /* Marked before as well as after: who purges a hole meanwhile splits in vain rather than not. */
 static bool collapse(struct super *super) {
     atomic_store_explicit(&being_collapsed, super, memory_order_relaxed);
-    atomic_store_explicit(&super->is_collapsed, true, memory_order_relaxed);
+    /* atomic: cold, telemetry; read by split. */
+    atomic_store_explicit(&super->is_collapsed, true, memory_order_release);
     bool done = os_collapse(super->start, SUPER_BYTES);
     atomic_store_explicit(&super->collapsed_ms, os_now_ms(), memory_order_relaxed);
     atomic_store_explicit(&super->is_collapsed, done, memory_order_relaxed);
-    atomic_store_explicit(&being_collapsed, NULL, memory_order_relaxed);
+    /* atomic: cold, telemetry; read by split. */
+    atomic_store_explicit(&being_collapsed, NULL, memory_order_release);
     collapsed_count += done;
     return done;
 }
@@ -223,17 +225,22 @@ bool span_collapse_fresh(struct super *super) {
 /* --- splitting ---------------------------------------------------------------- */
 
 static void split(struct super *super) {
-    if (hak_likely(!atomic_load_explicit(&super->is_collapsed, memory_order_relaxed)))
+    /* atomic: cold, telemetry; pairs with both of collapse's releases. */
+    if (hak_likely(!atomic_load_explicit(&super->is_collapsed, memory_order_acquire)))
         return;
+    /* Then it will be marked again, and split once more. Asked before it is unmarked here: after
+     * that it may have been made. */
+    bool is_being_made = super == atomic_load_explicit(&being_collapsed, memory_order_acquire);
     uint64_t now_ms = os_now_ms();
     uint64_t made_ms = atomic_load_explicit(&super->collapsed_ms, memory_order_relaxed);
     if (now_ms - made_ms < REGRET_MS)
         atomic_store_explicit(&regretted_ms, now_ms, memory_order_relaxed);
-    atomic_store_explicit(&super->is_collapsed, false, memory_order_relaxed);
+    /* atomic: cold, telemetry; no partner: of two who split it, one is counted. */
+    bool is_first = atomic_exchange_explicit(&super->is_collapsed, false, memory_order_relaxed);
     atomic_store_explicit(&super->split_ms, now_ms, memory_order_relaxed);
     os_split_huge_page(super->start);
-    if (super == atomic_load_explicit(&being_collapsed, memory_order_relaxed))
-        return; /* in vain: it will be counted when it is split for good */
+    if (is_being_made || !is_first)
+        return;
     /* atomic: cold, telemetry; no partner: a sum. */
     atomic_fetch_add_explicit(&split_count, 1, memory_order_relaxed);
 }
