@@ -99,15 +99,14 @@ static bool is_worth_it(const struct super *super, uint64_t now_ms) {
            (split_ms == 0 || now_ms - split_ms >= SPLIT_REST_MS) && is_in_memory(super);
 }
 
-/* Marked before as well as after: who purges a hole meanwhile splits in vain rather than not. */
+/* Marked before as well as after: who purges a hole meanwhile splits in vain rather than not.
+ * Released, for split, to which what is marked tells what is being collapsed. */
 static bool collapse(struct super *super) {
     atomic_store_explicit(&being_collapsed, super, memory_order_relaxed);
-    /* atomic: cold, telemetry; read by split. */
     atomic_store_explicit(&super->is_collapsed, true, memory_order_release);
     bool done = os_collapse(super->start, SUPER_BYTES);
     atomic_store_explicit(&super->collapsed_ms, os_now_ms(), memory_order_relaxed);
     atomic_store_explicit(&super->is_collapsed, done, memory_order_relaxed);
-    /* atomic: cold, telemetry; read by split. */
     atomic_store_explicit(&being_collapsed, NULL, memory_order_release);
     collapsed_count += done;
     return done;
@@ -225,7 +224,6 @@ bool span_collapse_fresh(struct super *super) {
 /* --- splitting ---------------------------------------------------------------- */
 
 static void split(struct super *super) {
-    /* atomic: cold, telemetry; pairs with both of collapse's releases. */
     if (hak_likely(!atomic_load_explicit(&super->is_collapsed, memory_order_acquire)))
         return;
     /* Then it will be marked again, and split once more. Asked before it is unmarked here: after
