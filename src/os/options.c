@@ -37,7 +37,7 @@ static const struct hak_profile profiles[] = {
     [PROFILE_BALANCED] =
         {
             .name = "balanced",
-            .cache_total_bytes = 32 * MIB,
+            .cache_total_bytes = 48 * MIB,
             .cache_heap_part = 32,
             .cache_thread_min_bytes = 32 * KIB,
             .cache_thread_max_bytes = 16 * MIB,

@@ -158,7 +158,7 @@ static void use_all(struct thread *thread, unsigned first, unsigned end, int eac
  * are for the default profile. */
 static void test_each_class_has_its_part(void **state) {
     (void)state;
-    enum { OTHERS = 24, FIRST = 33, LATER = 45, END = 53, TURNS = 100, EACH = 100 };
+    enum { OTHERS = 36, FIRST = 33, LATER = 45, END = 53, TURNS = 100, EACH = 100 };
     static struct thread *others[OTHERS];
     const struct hak_profile *profile = options_profile();
     if (strcmp(profile->name, "balanced") != 0)
